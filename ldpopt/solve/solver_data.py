@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -285,31 +286,48 @@ def _formatted(program: Any, solver: Any) -> Any:
     cvxpy's own way takes time in proportion to variables times parameters. The order does not
     depend on the coefficients, so cvxpy sorts the numbers of the rows alone.
     """
-    from types import SimpleNamespace
-
     from scipy import sparse
 
+    numbers = _Numbers.of(program)
     if program.formatted or not hasattr(solver, "format_constraints"):
-        return _with_numbers_at_hand(program)
-    rows = program.constr_size
-    # From 1, so that every number has a sign.
-    column = np.arange(1.0, rows + 1)[:, None]
-    numbers = sparse.csc_array(column)
-    fields = {**vars(program), "A": numbers, "x": SimpleNamespace(size=0), "P": None}
-    ordered = solver.format_constraints(SimpleNamespace(**fields), solver.EXP_CONE_ORDER)
-    # Some rows have their signs turned on the way.
-    signed = ordered.A.toarray().ravel()
-    signs = np.sign(signed)
-    former = np.abs(signed).astype(np.int64) - 1
-    place = np.empty(rows, dtype=np.int64)
-    place[former] = np.arange(rows)
+        return program if numbers is None else _handing_out(program, numbers)
+    place, signs = _order_of_rows(program, solver)
+    if numbers is not None:
+        ordered = _handing_out(program, numbers.ordered(place, signs))
+        ordered.formatted = True
+        return ordered
     matrix = program.A.tocoo()
     # cvxpy stacks the columns of A: a row of the map is a row and a column of A.
+    rows = program.constr_size
     column_of_a, row_of_a = np.divmod(matrix.row, rows)
     row = place[row_of_a]
     position = (row + rows * column_of_a, matrix.col)
     moved = sparse.coo_array((matrix.data * signs[row], position), shape=matrix.shape)
     return _with_numbers(program, program.q, moved.tocsc(), program.P, is_ordered=True)
+
+
+def _order_of_rows(program: Any, solver: Any) -> tuple[NDArray[np.int64], Array]:
+    """Return where a solver wants each row, and the sign of each place."""
+    from types import SimpleNamespace
+
+    from scipy import sparse
+
+    rows = program.constr_size
+    # From 1, so that every number has a sign.
+    column = np.arange(1.0, rows + 1)[:, None]
+    fields = {
+        **vars(program),
+        "A": sparse.csc_array(column),
+        "x": SimpleNamespace(size=0),
+        "P": None,
+    }
+    ordered = solver.format_constraints(SimpleNamespace(**fields), solver.EXP_CONE_ORDER)
+    # Some rows have their signs turned on the way.
+    signed = ordered.A.toarray().ravel()
+    former = np.abs(signed).astype(np.int64) - 1
+    place = np.empty(rows, dtype=np.int64)
+    place[former] = np.arange(rows)
+    return place, np.sign(signed)
 
 
 def _with_numbers(
@@ -318,7 +336,7 @@ def _with_numbers(
     """Return a compiled program with other maps from the parameters to c, to A and b, and to P."""
     from cvxpy.reductions.dcp2cone.cone_matrix_stuffing import ParamConeProg
 
-    changed = ParamConeProg(
+    return ParamConeProg(
         costs,
         program.x,
         matrix,
@@ -335,18 +353,16 @@ def _with_numbers(
         ub_tensor=program.ub_tensor,
         dir_cones=program.dir_cones,
     )
-    return _with_numbers_at_hand(changed)
 
 
-def _with_numbers_at_hand(program: Any) -> Any:
-    """Return a compiled program that hands out its numbers without work if it has no parameters.
+def _handing_out(program: Any, numbers: _Numbers) -> Any:
+    """Return a compiled program without parameters that hands out these numbers without work.
 
     cvxpy's way is made for maps from many parameters, and takes a third of a compilation.
     """
-    is_constant = not program.parameters and program.lb_tensor is None and program.ub_tensor is None
-    if is_constant and program.constr_size and program.A.shape[1] == 1:
-        program.apply_parameters = _Numbers.of(program).apply_parameters
-    return program
+    changed = copy(program)
+    changed.apply_parameters = numbers
+    return changed
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,25 +376,62 @@ class _Numbers:
     right: Array
 
     @classmethod
-    def of(cls, program: Any) -> _Numbers:
-        """Return the numbers: of each map from parameters to them the only column."""
-        size = program.x.size
-        rows = program.constr_size
-        costs = program.q.toarray().ravel()
-        columns = _unstacked(program.A, rows, size + 1)
-        quadratic = None if program.P is None else _unstacked(program.P, size, size)
-        # b stands in the last column, as the constant does in c.
-        right = columns[:, [size]].toarray().ravel()
-        return cls(quadratic, costs[:size], float(costs[size]), columns[:, :size], right)
+    def of(cls, program: Any) -> _Numbers | None:
+        """Return the numbers: of each map from parameters to them the only column.
 
-    def apply_parameters(self, *_: Any, quad_obj: bool = False, **__: Any) -> tuple[Any, ...]:
-        """Return the numbers as cvxpy's method of this name does for every solver."""
+        None is returned for a program with parameters, without rows, or with bounds of variables.
+        """
+        has_bounds = program.lb_tensor is not None or program.ub_tensor is not None
+        rows = program.constr_size
+        if program.parameters or has_bounds or not rows or program.A.shape[1] > 1:
+            return None
+        size = program.x.size
+        costs = program.q.toarray().ravel()
+        quadratic = None
+        if program.P is not None:
+            quadratic = _matrix_of(*_unstacked(program.P, size, size), size)
+        entries, row, starts = _unstacked(program.A, rows, size + 1)
+        # b stands in the last column, as the constant does in c.
+        last = starts[size]
+        right = np.zeros(rows)
+        right[row[last:]] = entries[last:]
+        matrix = _matrix_of(entries[:last], row[:last], starts[: size + 1], rows)
+        return cls(quadratic, costs[:size], float(costs[size]), matrix, right)
+
+    def ordered(self, place: NDArray[np.int64], signs: Array) -> _Numbers:
+        """Return the numbers with each row at another place, with its sign."""
+        row = place[self.matrix.indices]
+        rows = len(self.right)
+        moved = _matrix_of(self.matrix.data * signs[row], row, self.matrix.indptr, rows)
+        right = np.empty(rows)
+        right[place] = self.right
+        # By rows and back: each pass is linear, and leaves entries in order.
+        return replace(self, matrix=moved.tocsr().tocsc(), right=right * signs)
+
+    def rescaled(self, units: Units) -> _Numbers:
+        """Return the numbers in other units."""
+        quadratic = None
+        if self.quadratic is not None:
+            quadratic = _scaled(self.quadratic, units.objective * units.columns, units.columns)
+        return _Numbers(
+            quadratic,
+            units.objective * units.columns * self.costs,
+            units.objective * self.constant,
+            _scaled(self.matrix, units.rows, units.columns),
+            units.rows * self.right,
+        )
+
+    def __call__(self, *_: Any, quad_obj: bool = False, **__: Any) -> tuple[Any, ...]:
+        """Return the numbers as cvxpy's ``apply_parameters`` does for every solver."""
         numbers = (self.costs, self.constant, self.matrix, self.right)
         return (self.quadratic, *numbers) if quad_obj else numbers
 
 
-def _unstacked(stacked: Any, rows: int, columns: int) -> Any:
-    """Return a matrix from the single column that has its columns one below the other."""
+def _unstacked(stacked: Any, rows: int, columns: int) -> tuple[Array, Any, Any]:
+    """Return a matrix from the single column that has its columns one below the other.
+
+    As entries, their rows, and where each column starts.
+    """
     from scipy import sparse
 
     entries = sparse.csc_array(stacked)
@@ -386,7 +439,21 @@ def _unstacked(stacked: Any, rows: int, columns: int) -> Any:
     # In the order of the stack, so that columns follow each other.
     column, row = np.divmod(entries.indices, rows)
     starts = np.searchsorted(column, np.arange(columns + 1))
-    return sparse.csc_array((entries.data, row, starts), shape=(rows, columns))
+    return entries.data, row, starts
+
+
+def _matrix_of(entries: Array, row: Any, starts: Any, rows: int) -> Any:
+    """Return a matrix by columns."""
+    from scipy import sparse
+
+    return sparse.csc_array((entries, row, starts), shape=(rows, len(starts) - 1))
+
+
+def _scaled(matrix: Any, rows: Array, columns: Array) -> Any:
+    """Return a matrix by columns with its rows and columns multiplied."""
+    of_columns = np.repeat(columns, np.diff(matrix.indptr))
+    entries = matrix.data * rows[matrix.indices] * of_columns
+    return _matrix_of(entries, matrix.indices, matrix.indptr, matrix.shape[0])
 
 
 def _coefficients(program: Any) -> Coefficients:
@@ -417,6 +484,8 @@ def _rescaled(program: Any, units: Units) -> Any:
     The maps from the parameters to the numbers have a row for each number: those of A and b column
     by column, b last, and those of P likewise.
     """
+    if isinstance(program.apply_parameters, _Numbers):
+        return _handing_out(program, program.apply_parameters.rescaled(units))
     rows = len(units.rows)
     # b, the last column, is no variable, and neither is the constant of the objective.
     columns = np.append(units.columns, 1.0)

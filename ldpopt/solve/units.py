@@ -130,22 +130,35 @@ def _exponents(
     from scipy.sparse.linalg import lsqr
 
     # One equation per coefficient: log |a| + log(unit of its row) + log(unit of its variable) = 0.
-    places = np.column_stack([groups, count + entries.columns])
+    variables = count + entries.columns
     # Coefficients between what stays as it is say nothing.
-    used = np.flatnonzero(loose[places].any(axis=1))
+    used = np.flatnonzero(loose[groups] | loose[variables])
     logarithms = np.log2(entries.sizes[used])
     # Without one that differs from 0 all units stay as they are.
     if not logarithms.any():
         return None
-    equations = np.repeat(np.arange(len(used)), 2)
-    unknowns = places[used].ravel()
-    # A unit that stays has the coefficient 0: its logarithm is 0 anyway.
-    ones = loose[unknowns].astype(np.float64)
-    shape = (len(used), len(loose))
-    system = sparse.csr_array((ones, (equations, unknowns)), shape=shape)
-    # The shortest solution: what nothing ties to the frequencies stays as it is.
-    solution = lsqr(system, -logarithms, iter_lim=_STEPS)[0]
-    return np.asarray(np.round(solution))
+    group = groups[used]
+    variable = variables[used]
+    exponents = np.zeros(len(loose))
+    # A row of variables that stay depends on nothing else: its unit is a mean. Bounds and orders
+    # are such rows.
+    is_coupled = np.zeros(len(loose), dtype=bool)
+    is_coupled[group[loose[variable]]] = True
+    is_alone = ~is_coupled[group]
+    sums = np.bincount(group[is_alone], logarithms[is_alone], len(loose))
+    counts = np.bincount(group[is_alone], minlength=len(loose))
+    np.divide(-sums, counts, out=exponents, where=counts > 0)
+    rest = ~is_alone
+    if rest.any():
+        unknowns = np.column_stack([group[rest], variable[rest]]).ravel()
+        # A unit that stays has the coefficient 0: its logarithm is 0 anyway.
+        ones = loose[unknowns].astype(np.float64)
+        # Two entries per equation, so that the matrix is there already, by rows.
+        starts = np.arange(0, len(unknowns) + 1, 2)
+        system = sparse.csr_array((ones, unknowns, starts), shape=(len(starts) - 1, len(loose)))
+        # The shortest solution: what nothing ties to the frequencies stays as it is.
+        exponents += lsqr(system, -logarithms[rest], iter_lim=_STEPS)[0]
+    return np.asarray(np.round(exponents))
 
 
 def _tied_to_objective(
