@@ -55,7 +55,7 @@ SOLVE_LAYERS = [
     {"polish", "face"},
     {"jacobian"},
     {"planner", "acceptance", "solution", "parameter_path"},
-    {"second_try", "audit", "usual_path", "kkt"},
+    {"second_try", "audit", "usual_path", "kkt", "judging"},
     {"problem"},
     {"composition", "coverage"},
 ]

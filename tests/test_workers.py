@@ -7,12 +7,14 @@ from numpy.testing import assert_array_equal
 
 from ldpopt import Problem, progress
 from ldpopt.constraints import Custom, NonNegative, SumsTo
-from ldpopt.errors import InvalidInputError, SolverError, WorkersError
+from ldpopt.errors import InvalidInputError, LdpoptWarning, SolverError, WorkersError
 from ldpopt.executors import InProcess
 from ldpopt.losses import KullbackLeibler, LeastSquares
-from ldpopt.solve import jobs
+from ldpopt.solve import jobs, judging
+from ldpopt.solve.acceptance import Judgement
 from ldpopt.solve.paths import conic
 from ldpopt.solve.solvers import installed_solvers
+from ldpopt.solve.status import Status
 
 SIMPLEX = [NonNegative(), SumsTo(1.0)]
 # A lambda: no other process could be given it.
@@ -91,3 +93,62 @@ def test_a_bar_counts_trials_beside_the_results(capsys, monkeypatch):
     captured = capsys.readouterr()
     assert not captured.out
     assert "CLARABEL" in captured.err
+
+
+def in_ball(f):
+    return [cp.norm(f - 0.2) <= 0.2]
+
+
+@pytest.fixture
+def judged_apart(monkeypatch):
+    """Let every trial but the first be judged as in another process; count the workers."""
+    seen = []
+    monkeypatch.setattr(judging, "_WORTHWHILE", 0.0)
+    monkeypatch.setattr(judging, "executor_for", lambda n: seen.append(n) or InProcess())
+    return seen
+
+
+@pytest.mark.parametrize("limit", ["the point is good", "the point is bad"])
+def test_a_judgement_does_not_depend_on_where_it_is_made(limit, ran, judged_apart, monkeypatch):
+    problem = Problem(LeastSquares(), [*SIMPLEX, Custom(in_ball)])
+    here = problem.solve(STACK, path="conic")
+    if limit == "the point is bad":
+        # After one step of the solver no point is near.
+        with pytest.warns(LdpoptWarning) as first:
+            here = problem.solve(STACK, path="conic", max_iter=1)
+        with pytest.warns(LdpoptWarning) as second:
+            there = problem.solve(STACK, path="conic", workers=2, max_iter=1)
+        assert str(second[0].message) == str(first[0].message)
+    else:
+        there = problem.solve(STACK, path="conic", workers=2)
+    assert judged_apart == [2]
+    assert there.status is here.status
+
+
+def test_what_cannot_be_sent_is_judged_here(ran, judged_apart):
+    solution = Problem(LeastSquares(), [*SIMPLEX, BALL]).solve(STACK, path="conic", workers=2)
+    assert solution.status is Status.OPTIMAL
+    assert judged_apart == []
+
+
+def test_judging_stays_here_where_it_is_quick(ran, monkeypatch):
+    seen = []
+    monkeypatch.setattr(judging, "executor_for", lambda n: seen.append(n) or InProcess())
+    Problem(LeastSquares(), SIMPLEX).solve(STACK, path="conic", workers=2)
+    assert seen == [1]
+
+
+def test_one_doubtful_trial_of_a_stack_is_noticed(ran, judged_apart, monkeypatch):
+    problem = Problem(LeastSquares(), [*SIMPLEX, Custom(in_ball)])
+    points = problem.solve(STACK, path="conic").frequencies
+    second = points[1, 0]
+
+    def judge(formulation, start, outcome, plan, accuracy):
+        is_second = outcome.frequencies[..., 0] == second
+        reason = f"{is_second.sum()} of {is_second.size} is the second"
+        return Judgement(Status.INACCURATE if is_second.any() else Status.OPTIMAL, reason)
+
+    monkeypatch.setattr(judging, "judge", judge)
+    with pytest.warns(LdpoptWarning, match="1 of 1 is the second"):
+        solution = problem.solve(STACK, path="conic", workers=2)
+    assert solution.status is Status.INACCURATE

@@ -19,10 +19,10 @@ from ldpopt.estimate.traced import warn_unless_raw_noise
 from ldpopt.losses import Loss
 from ldpopt.risks import Collection
 from ldpopt.solve import constrained_intervals, feasibility, parameter_path
-from ldpopt.solve.acceptance import judge
 from ldpopt.solve.audit import Audit, audit
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.joint import about_one
+from ldpopt.solve.judging import judged
 from ldpopt.solve.paths.closed_forms import closed_form_for
 from ldpopt.solve.plan import Plan
 from ldpopt.solve.planner import PathChoice, Planner, Request
@@ -217,8 +217,9 @@ class Problem(Formulation):
             points are the same for any number. A script that uses more than one needs
             ``if __name__ == "__main__":``, as with Python's own pools, which is a reason for the
             default. Another is that a process costs 1.3 s of processor time before its first solve,
-            and a trial 1.5 ms more than here: two pay from about four seconds of solving on. The
-            points are judged in this process.
+            and a trial 1.5 ms more than here: two pay from about four seconds of solving on. From
+            as many seconds of judging on, the points are judged in several processes too, where
+            loss and constraints can be sent to them: a lambda cannot.
         show_progress
             Whether a bar counts the trials that a solver has solved; by default on a terminal and
             in a notebook, after two seconds.
@@ -284,7 +285,7 @@ class Problem(Formulation):
         seconds = time.perf_counter() - began
         # The clock has stopped: judging is no part of what the path took, and comparisons time
         # paths.
-        judgement = judge(problem, start, outcome, plan, request.accuracy)
+        judgement = judged(problem, start, outcome, plan, request.accuracy, request.running)
         if judgement.status is not Status.OPTIMAL:
             began = time.perf_counter()
             outcome, judgement = improved(
