@@ -106,5 +106,5 @@ def _unpacked(common: bytes) -> tuple[Any, Any, Any, Any]:
 def _status_of(case: _Case) -> Status:
     """Return the status of one trial."""
     formulation, outcome, plan, accuracy = _unpacked(case.common)
-    own = replace(outcome, frequencies=case.point)
-    return judge(formulation, case.start, own, plan, accuracy).status
+    of_trial = replace(outcome, frequencies=case.point)
+    return judge(formulation, case.start, of_trial, plan, accuracy).status
