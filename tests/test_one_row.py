@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
-from ldpopt import FrequencyEstimate, Problem, losses, oracles
+from ldpopt import FrequencyEstimate, Problem, closed_form, losses, oracles
+from ldpopt.closed_form import equations
 from ldpopt.constraints import Bounds, Fixed, Linear, NonNegative, SumsTo
 from ldpopt.errors import InfeasibleError
 from ldpopt.solve.acceptance import size_of
+from ldpopt.solve.paths.closed_forms import one_row
 
 D = 12
 RNG = np.random.default_rng(11)
@@ -59,6 +62,42 @@ def test_the_row_is_met_and_the_point_certified(name):
     size = size_of(problem, solution.estimate, solution.frequencies, solution.objective)
     assert np.max(certificate.gap / size) <= 1e-10
     assert np.max(certificate.violation) <= 1e-12
+
+
+@pytest.mark.parametrize(
+    "name", ["weights", "weights, no total", "binomial", "weighted likelihood", "sum"]
+)
+def test_newton_in_both_multipliers_finds_what_a_root_inside_a_root_does(name, monkeypatch):
+    loss, constraints = PROBLEMS[name]
+    start = np.abs(STARTS) + 0.01 if name == "weighted likelihood" else STARTS
+    estimate = FrequencyEstimate(start[[0, 4, 5]], 4_000, ORACLE)
+    problem = Problem(loss, constraints)
+    settled = []
+    by_newton = one_row._Tilted.by_newton
+
+    def noted(*arguments):
+        settled.append(by_newton(*arguments))
+        return settled[-1]
+
+    monkeypatch.setattr(one_row._Tilted, "by_newton", noted)
+    found = problem.minimise(estimate)
+    # Where it gives up every time, nothing would be compared.
+    assert any(f is not None for f in settled)
+    monkeypatch.setattr(one_row._Tilted, "by_newton", lambda *_: None)
+    np.testing.assert_allclose(found, problem.minimise(estimate), rtol=0, atol=1e-10)
+
+
+def test_long_vectors_are_moved_by_compiled_readings(monkeypatch):
+    rng = np.random.default_rng(3)
+    f = rng.normal(0.2, 0.3, 5_000)
+    rows = sparse.csr_array(np.stack([np.ones(5_000), rng.normal(size=5_000)]))
+    right = np.array([900.0, -20.0])
+    bounds = (np.zeros(5_000), np.full(5_000, 0.6))
+    short = closed_form.with_equations(f, rows, right, *bounds)
+    monkeypatch.setattr(equations, "LARGE", 0)
+    long = closed_form.with_equations(f, rows, right, *bounds)
+    np.testing.assert_allclose(long, short, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(rows @ long, right, rtol=0, atol=1e-10)
 
 
 def test_a_row_that_no_point_meets_is_named():

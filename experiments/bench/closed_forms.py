@@ -17,6 +17,8 @@ from ldpopt.constraints import (
     Constraint,
     GroupTotals,
     Hierarchy,
+    Linear,
+    Margins,
     Monotone,
     Near,
     NonNegative,
@@ -151,6 +153,15 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
     deviations = Near(zipf, 0.3, norm=1)
     divergence = Near(zipf, 0.05, norm="kl")
     fused = LeastSquares() + 1e-4 * TotalVariation()
+    place = ranks / d
+    # A tenth below the mean that the frequencies have: the row binds.
+    row = Linear([place], -np.inf, 0.9 * float(place @ zipf))
+    # Of every four values the first two are above both others: no forest, yet in small pieces.
+    fours = ranks[: d // 4 * 4].reshape(-1, 4)
+    crossing = Monotone(np.concatenate([fours[:, [i, j]] for i in (0, 1) for j in (2, 3)]))
+    sides = (10, d // 10)
+    cells = zipf.reshape(sides)
+    margins = [Margins(sides, axis, cells.sum(axis=1 - axis)) for axis in (0, 1)]
     parts = GroupTotals(np.array_split(rng.permutation(d), 1_000), np.full(1_000, 0.001))
     more: list[tuple[str, Loss, list[Constraint]]] = [
         ("capped simplex by one root", LeastSquares(), [Bounds(0.0, 100.0 / d), SumsTo(1.0)]),
@@ -166,6 +177,11 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
         ("1-norm ball around a reference, simplex", LeastSquares(), [deviations, *simplex]),
         ("divergence ball around a reference, simplex", LeastSquares(), [divergence, *simplex]),
         ("variation as a penalty, simplex", fused, simplex),
+        ("one row, simplex", LeastSquares(), [row, *simplex]),
+        ("one row, simplex, weighted MLE", GaussianMLE(), [row, *simplex]),
+        ("one row, simplex, binomial likelihood", BinomialMLE(), [row, *simplex]),
+        ("interleaved pairs, a partial order", LeastSquares(), [crossing, *simplex]),
+        ("two margins", LeastSquares(), [*margins, SumsTo(1.0)]),
         ("binary hierarchy", LeastSquares(), [binary]),
         ("binary hierarchy, non-negative", LeastSquares(), [binary, NonNegative()]),
     ]

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.rows import LARGE, locked_rows
+
 Array = NDArray[np.float64]
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -21,6 +23,9 @@ _LEAST_DAMPING = 1e-13
 
 # What the equations miss where the function may be flat but for rounding.
 _NEAR = 1e-6
+
+# Equations that are held as a dense table where values are many.
+_FEW = 8
 
 # Armijo's condition, and halvings after which a step is rounding.
 _PROGRESS = 1e-4
@@ -60,8 +65,11 @@ def with_equations(f: Array, matrix: Any, right: Array, lower: Array, upper: Arr
     array([0.4, 0.2, 0. ])
     """
     columns = matrix.tocsc()
-    multipliers = np.zeros(len(right))
-    place = _Place(f, columns, right, lower, upper, multipliers)
+    # Equations of all of very many values, such as a total and a row: read once per step, compiled.
+    is_dense = columns.shape[0] <= _FEW and columns.nnz > LARGE
+    kind = _LongPlace if is_dense else _Place
+    held = np.ascontiguousarray(columns.toarray()) if is_dense else columns
+    place = kind(f, held, right, lower, upper, np.zeros(len(right)))
     scale = max(1.0, float(np.max(np.abs(right), initial=0.0)))
     for _ in range(_MAX_STEPS):
         if place.missed <= _EPS * scale:
@@ -81,28 +89,56 @@ class _Place:
     ) -> None:
         self.problem = (f, matrix, right, lower, upper)
         self.multipliers = multipliers
-        moved = f + matrix.T @ multipliers
-        self.point: Array = np.clip(moved, lower, upper)
-        self.free = (lower < moved) & (moved < upper)
-        self.residual = matrix @ self.point - right
-        self.missed = float(np.max(np.abs(self.residual), initial=0.0))
         # The function whose gradient the residual is: ∫ clip, value by value.
-        outside = moved - self.point
-        self.value = float(np.sum(self.point * outside + self.point**2 / 2) - right @ multipliers)
+        self.point, left, value = self._moved_point()
+        self.residual = left - right
+        self.missed = float(np.max(np.abs(self.residual), initial=0.0))
+        self.value = float(value - right @ multipliers)
+
+    def _moved_point(self) -> tuple[Array, Array, float]:
+        """Return the point, what the equations have on their left there, and the sum of ∫ clip."""
+        f, matrix, _, lower, upper = self.problem
+        moved = f + matrix.T @ self.multipliers
+        point: Array = np.clip(moved, lower, upper)
+        self._free = (lower < moved) & (moved < upper)
+        outside = moved - point
+        return point, matrix @ point, float(np.sum(point * outside + point**2 / 2))
+
+    def normal(self) -> Array:
+        """Return A Aᵀ of the values between their bounds."""
+        matrix = self.problem[1][:, np.flatnonzero(self._free)]
+        return np.asarray((matrix @ matrix.T).toarray())
 
     def moved(self, step: Array) -> _Place:
         """Return the place after a step of the multipliers."""
-        return _Place(*self.problem, self.multipliers + step)
+        return type(self)(*self.problem, self.multipliers + step)
+
+
+class _LongPlace(_Place):
+    """The same of very many values and few dense equations, by one compiled reading."""
+
+    def _moved_point(self) -> tuple[Array, Array, float]:
+        from ldpopt.closed_form.equation_kernels import moved_point  # imports numba
+
+        f, rows, _, lower, upper = self.problem
+        values = locked_rows(f)[0]
+        bounds = (locked_rows(lower)[0], locked_rows(upper)[0])
+        point, left, self._normal, value = moved_point(values, rows, bounds, self.multipliers)
+        return point, left, value
+
+    def normal(self) -> Array:
+        """Return A Aᵀ of the values between their bounds."""
+        # A copy: steps add their damping to it.
+        return np.array(self._normal)
 
 
 def _next(place: _Place) -> _Place | None:
     """Return the place after a Newton step; None where no step makes progress."""
-    matrix = place.problem[1][:, np.flatnonzero(place.free)]
-    normal = (matrix @ matrix.T).toarray()
+    normal = place.normal()
     diagonal = np.einsum("ii->i", normal)
     size = max(float(diagonal.max(initial=0.0)), 1.0)
     diagonal += size * (_LEAST_DAMPING + _DAMPING * min(place.missed, 1.0))
-    step = -np.linalg.solve(normal, place.residual)
+    step: Array = np.asarray(-np.linalg.solve(normal, place.residual), dtype=np.float64)
     slope = float(place.residual @ step)
     for _ in range(_HALVINGS):
         new = place.moved(step)

@@ -31,6 +31,11 @@ _FIRST_PRICE = 1e-6
 _GROWTH = (4.0, 1e4)
 # Beyond 1e24 times the first price no point meets the row.
 _MAX_DOUBLINGS = 40
+# Newton's steps in both multipliers settle after a dozen, or not at all.
+_NEWTON_STEPS = 40
+_HALVINGS = 12
+# What equations miss where the point is taken for linear in the multipliers.
+_LINEAR = 1e-9
 # Of the row's own rounding, by which its value may stay inside: the gap is the price times this.
 _SLACK = 1e-14
 
@@ -127,6 +132,9 @@ def _at_the_edge(
     if isinstance(rest.loss, LeastSquares) and rest.loss.family is LeastSquares:
         return _nearest(rest, estimate, a, limit)
     tilted = _Tilted(rest, estimate, a)
+    settled = tilted.by_newton(limit, rounding)
+    if settled is not None:
+        return settled
     inside = np.empty(0)
 
     def excess(price: float) -> float:
@@ -190,6 +198,8 @@ class _Tilted:
         assert separable is not None  # one_row
         self._separable = separable
         self._coefficients = a
+        self._loss = rest.loss
+        self._estimate = estimate
         self._constants = rest.loss.constants(estimate)
         d = estimate.d
         self._data = tuple(np.broadcast_to(x, (1, d)) for x in rest.loss.data(estimate))
@@ -229,3 +239,64 @@ class _Tilted:
         ends = (np.array([self._ends[0] - shift]), np.array([self._ends[1] + shift]))
         (f,) = closed_form.one_root(self._at(price), ends, self._box, self._total)
         return np.asarray(f)
+
+    def by_newton(self, limit: float, rounding: float) -> Array | None:
+        """Return the point with a·f = limit by Newton's steps in all multipliers at once, or None.
+
+        They need a dozen readings of the values where a root inside a root needs hundreds. Nothing
+        is returned where they do not settle: the root inside the root then finds the point.
+        """
+        rows = [self._coefficients]
+        wanted = [limit]
+        if self._total is not None:
+            rows.append(np.ones(len(self._coefficients)))
+            wanted.append(self._total)
+        equations = np.stack(rows)
+        right = np.array(wanted)
+        multipliers = np.zeros(len(right))
+        f, missed = self._at_multipliers(equations, right, multipliers)
+        for _ in range(_NEWTON_STEPS):
+            if not np.isfinite(missed).all():
+                return None
+            moves = self._slopes(f)
+            normal = (equations * moves) @ equations.T
+            try:
+                step = np.linalg.solve(normal, missed)
+            except np.linalg.LinAlgError:  # no value is between its bounds
+                return None
+            if float(np.max(np.abs(missed))) <= _LINEAR * max(1.0, float(np.abs(right).max())):
+                # So near, the point is linear in the multipliers: what is missed is shared.
+                f = np.clip(f - moves * (step @ equations), *self._box)
+                rest = np.abs(equations @ f - right)
+                is_met = rest[0] <= rounding and bool((rest[1:] <= _SLACK).all())
+                return f if is_met else None
+            for _ in range(_HALVINGS):
+                ahead, left = self._at_multipliers(equations, right, multipliers + step)
+                if np.linalg.norm(left) < np.linalg.norm(missed):
+                    break
+                step = step / 2
+            else:
+                return None
+            multipliers = multipliers + step
+            f = ahead
+            missed = left
+        return None
+
+    def _at_multipliers(
+        self, equations: Array, right: Array, multipliers: Array
+    ) -> tuple[Array, Array]:
+        """Return the best point at multipliers, and by how much it is above the right sides."""
+        tilt = (multipliers @ equations)[None]
+        with np.errstate(all="ignore"):
+            f = self._separable.response(tilt, self._data, self._constants)[0]
+        f = np.clip(f, *self._box)
+        return f, equations @ f - right
+
+    def _slopes(self, f: Array) -> Array:
+        """Return by how much each value falls with its price: 0 at its bounds."""
+        lower, upper = self._box
+        curvature = np.broadcast_to(self._loss.curvature(self._estimate, f, f), f.shape)
+        is_free = (lower < f) & (f < upper) & (curvature > 0)
+        slopes = np.zeros(len(f))
+        np.divide(1.0, curvature, out=slopes, where=is_free)
+        return slopes
