@@ -80,11 +80,11 @@ def test_newton_in_both_multipliers_finds_what_a_root_inside_a_root_does(name, m
         return settled[-1]
 
     monkeypatch.setattr(one_row._Tilted, "by_newton", noted)
-    found = problem.minimise(estimate)
+    by_steps = problem.minimise(estimate)
     # Where it gives up every time, nothing would be compared.
     assert any(f is not None for f in settled)
     monkeypatch.setattr(one_row._Tilted, "by_newton", lambda *_: None)
-    np.testing.assert_allclose(found, problem.minimise(estimate), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(by_steps, problem.minimise(estimate), rtol=0, atol=1e-10)
 
 
 def test_long_vectors_are_moved_by_compiled_readings(monkeypatch):
