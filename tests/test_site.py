@@ -113,6 +113,16 @@ def test_a_link_to_a_file_that_is_no_page_becomes_words_and_code_keeps_its_brack
     )
 
 
+def test_a_picture_that_is_a_link_to_itself_opens_alone(tmp_path):
+    page = Path("docs/explanation/new.md")
+    file = "../../experiments/results/poisoning.png"
+    linked = stage.linked(
+        f"a\n\n[![b]({file})]({file})\n", page, {page: Path("explanation/new.md")}, tmp_path
+    )
+    directive = "```{image} ../pictures/poisoning.png\n:alt: b\n:target: ../_images/poisoning.png"
+    assert linked == f"a\n\n{directive}\n```\n"
+
+
 def test_a_link_to_a_folder_that_the_site_shows_leads_to_its_pages(tmp_path):
     page = Path("docs/how-to/new.md")
     assert all((stage.ROOT / folder).is_dir() for folder in stage.SHOWN)

@@ -40,6 +40,8 @@ _NOWHERE = "nowhere"  # the target of a link to a file that is no page, until it
 # A link or a picture, in Markdown or in a directive for pictures: what leads to it, its target.
 _LINK = re.compile(r"(\]\(|^```\{image\} )(?!https?:|#)([^)#\s]+)(#[^)\s]*)?", re.MULTILINE)
 _DEAD_LINK = re.compile(rf"\[([^\]\[]+)\]\({_NOWHERE}\)")
+# A picture that is a link to itself, on a line of its own.
+_OPENING = re.compile(r"^\[!\[([^\]]+)\]\(([^)]+)\)\]\(\2\)$", re.MULTILINE)
 _FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 
 
@@ -118,10 +120,17 @@ def linked(text: str, file: Path, pages: dict[Path, Path], folder: Path) -> str:
             return f"{opening}{up}{SHOWN[name.as_posix()]}"
         return f"{opening}{_NOWHERE}"
 
-    return "".join(
+    text = "".join(
         # Code keeps its brackets: what looks like a link there is none.
         part
         if part.startswith("```") and not part.startswith("```{image}")
         else _DEAD_LINK.sub(r"\1", _LINK.sub(changed, part))
         for part in _FENCED.split(text)
     )
+    return _OPENING.sub(lambda match: _opening(match[1], match[2], up), text)
+
+
+def _opening(title: str, picture: str, up: str) -> str:
+    """Return a picture that opens alone: a plain link to a file would download it."""
+    name = picture.rpartition("/")[2]
+    return f"```{{image}} {picture}\n:alt: {title}\n:target: {up}_images/{name}\n```"
