@@ -7,6 +7,7 @@ import pytest
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
 from ldpopt.constraints import Bounds, Linear, Monotone, NonNegative, SumsTo, TopSet
+from ldpopt.losses.normalised import TiltedGaussianMLE
 from ldpopt.solve.certificate import box, long_box, total_prices
 from tests.test_certificate_soundness import as_if_long
 
@@ -107,6 +108,8 @@ LEVELS = {name: LOSSES[name] for name in ("weighted MLE", "divergence", "entropy
     "weighted squares": LOSSES["weighted squares"],
     "absolute": (losses.LeastAbsolute(), UNARY),
     "largest": (losses.MaxAbsolute(), UNARY),
+    "with a tangent": (losses.NormalisedGaussianMLE().majorant(SHARES, UNARY), UNARY),
+    "with a steep tangent": (TiltedGaussianMLE(np.full(D, 3.0)), UNARY),
     "sum": (losses.GaussianMLE() + 0.5 * losses.TotalVariation() + losses.L1To(SHARES), UNARY),
 }
 
@@ -137,6 +140,22 @@ def test_a_price_beside_a_loss_with_levels_needs_no_bounds(price):
     solution = Problem(losses.GaussianMLE() + 0.5 * price, []).solve(UNARY)
     assert solution.status == "optimal"
     assert solution.certificate.is_optimal(1e-8, relative=True)
+
+
+def test_a_tangent_beside_the_weighted_mle_is_no_part_of_its_level():
+    # Half the distance counts: bounds as of the whole left out the minimum itself.
+    estimate = oracles.OUE(epsilon=1.0, d=3).estimate([720, 700, 850], 2000)
+    problem = Problem(losses.NormalisedGaussianMLE(), [Linear([[1.0, 1.0, 0.0]], lower=[2.0])])
+    minimiser = problem.minimise(estimate)
+    point = minimiser - 1e-3 * np.array([1.0, -1.0, 0.0])
+    tangent = problem.loss.convexified(point, estimate)
+    rise = tangent.value(point, estimate) - tangent.value(minimiser, estimate)
+    assert certify(problem, estimate, point).gap >= rise > 1e-8
+
+
+def test_a_slope_without_a_lowest_value_has_no_level():
+    falling = TiltedGaussianMLE(np.full(D, -1.0))
+    assert falling.sublevel(np.asarray(1.0), UNARY) is None
 
 
 def test_a_sum_with_a_term_that_may_be_negative_has_no_level():

@@ -21,6 +21,9 @@ Array = NDArray[np.float64]
 
 _EPS = float(np.finfo(np.float64).eps)
 
+# By how much a computed level is raised to be surely above the exact one.
+_LOOSE = 1e-6
+
 
 class NormalisedGaussianMLE(Loss):
     """-1/n log Π N(f̃_v; f_v, (a + b f_v)/n), up to a constant.
@@ -106,6 +109,8 @@ class TiltedGaussianMLE(GaussianMLE):
         c, of the shape of the frequencies.
     """
 
+    is_nonnegative = False
+
     def __init__(self, slopes: Array) -> None:
         self.slopes = slopes
 
@@ -133,6 +138,22 @@ class TiltedGaussianMLE(GaussianMLE):
         """Return r (2 - b r)/2 + c with r = (f - f̃)/(a + bf)."""
         distance_slope = super().gradient(f, estimate)
         return np.asarray(distance_slope / 2 + self.slopes)
+
+    def sublevel(self, level: Array, estimate: FrequencyEstimate) -> tuple[Array, Array] | None:
+        """Return those of the weighted MLE, for twice what the linear terms leave of the level.
+
+        None where a slope falls away from the end of the domain: its term has no lowest value.
+        """
+        noise = estimate.noise
+        rises = self.slopes * noise.b
+        if np.any((rises < 0) | ((rises == 0) & (self.slopes != 0))):
+            return None
+        # Where a + b f > 0, a slope with the sign of b leaves c f above -c a/b.
+        share = np.divide(self.slopes, noise.b, out=np.zeros_like(self.slopes), where=rises > 0)
+        others = np.sum(share * noise.a, axis=-1)
+        highest = np.asarray(level)
+        left = highest + others + _LOOSE * (np.abs(highest) + others)
+        return super().sublevel(2 * left, estimate)
 
     def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return half that of the weighted MLE."""
