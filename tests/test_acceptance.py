@@ -40,6 +40,7 @@ from ldpopt.solve.certificate import polyhedron
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths import conic, convex_concave
 from ldpopt.solve.paths.closed_forms import CLOSED_FORMS, registry, solves
+from ldpopt.solve.paths.closed_forms.lookup import closed_form_for
 from ldpopt.solve.programs import ConeProgram
 from ldpopt.solve.status import ACCURACIES
 from tests.tolerances import CERTIFIED, SOLVER
@@ -141,6 +142,17 @@ def test_a_point_that_a_solver_calls_optimal_and_is_not_is_inaccurate(constraint
     # The loss rises by 0.05², half of it for each value that moved.
     with pytest.warns(LdpoptWarning, match=r"inaccurate: its certified gap is 0\.002"):
         assert Problem(LeastSquares(), constraints).solve(F, path="conic").status == "inaccurate"
+
+
+def test_huge_frequencies_of_one_trial_excuse_no_violation_of_another(monkeypatch):
+    problem = Problem(LeastSquares(), [SumsTo(1.0)])
+    start = FrequencyEstimate([[1e9, -1e9], [0.5, 0.2]])
+    # The second trial stays where it was, where the loss is 0 and the total 0.7.
+    point = np.array([[1e9 + 0.5, -1e9 + 0.5], [0.5, 0.2]])
+    match = closed_form_for(problem, start)._replace(evaluate=lambda: point)
+    monkeypatch.setattr("ldpopt.solve.planner.closed_form_for", lambda *_: match)
+    with pytest.warns(LdpoptWarning, match=r"violated by 0\.3"):
+        assert problem.solve(start).status == "inaccurate"
 
 
 @pytest.mark.parametrize("kind", ["curved", "rows"])

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from ldpopt import FrequencyEstimate, datasets, oracles, postprocess
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import metrics
-from ldpopt.priors import NPMLE, Discrete, Mixture
+from ldpopt.priors import NPMLE, Discrete, Mixture, grid_weights
 from ldpopt.priors.binning import Binned
 from ldpopt.priors.counts import EstimatedCounts
 from ldpopt.priors.mixture_prior import (
@@ -341,6 +341,18 @@ def test_stacks_are_fitted_trial_by_trial():
     for fit in FITS.values():
         with pytest.raises(InvalidInputError, match="fit each trial"):
             fit.fit(stack)
+
+
+def test_long_grids_begin_with_a_place_for_each_estimate():
+    # The noise grows with the count: 7,000 places for four estimates, whose fit took seconds.
+    oracle = oracles.OUE(epsilon=12.0, d=4)
+    raw = FrequencyEstimate([0.5, 0.3, 0.15, 0.05], n=100_000, oracle=oracle)
+    counts = EstimatedCounts.of(raw, value_dependent=True)
+    binned = Binned.of(counts)
+    likelihoods = binned.likelihoods(binned.near(0.1, 1.0))
+    assert likelihoods.shape[1] > 5000
+    assert len(grid_weights._first_places(likelihoods)) == 4
+    assert grid_weights.grid_weights(likelihoods, binned.size, 1e-7)[1] <= 1e-7
 
 
 @pytest.mark.parametrize("name", FITS)

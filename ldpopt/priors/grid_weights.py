@@ -40,9 +40,7 @@ def grid_weights(likelihoods: Array, size: Array, tol: float) -> tuple[Array, fl
     """
     model = LikelihoodModel(likelihoods, size)
     x = np.zeros(model.d)
-    x[::_APART] = 1.0
-    # The last place may be the only one near the largest estimates.
-    x[-1] = 1.0
+    x[_first_places(likelihoods)] = 1.0
     x /= x.sum()
     if (model.forward(x) > 0).all():
         assert model.columns is not None
@@ -59,3 +57,15 @@ def grid_weights(likelihoods: Array, size: Array, tol: float) -> tuple[Array, fl
         x = np.full(model.d, 1 / model.d)
     fit = mixture_weights(likelihoods, size, start=x, tol=tol)
     return fit.weights, fit.gap
+
+
+def _first_places(likelihoods: Array) -> NDArray[np.intp]:
+    """Return the places that have weight at first: spread evenly, or one for each bin if fewer."""
+    places = likelihoods.shape[1]
+    spread = np.arange(0, places, _APART)
+    if len(spread) > len(likelihoods):
+        # Where the noise grows with the count a grid has thousands of places. Each step solves
+        # equations of as many unknowns, again for each place that loses its weight.
+        return np.unique(np.argmax(likelihoods, axis=1))
+    # The last place may be the only one near the largest estimates.
+    return np.append(spread, places - 1)

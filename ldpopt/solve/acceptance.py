@@ -39,7 +39,7 @@ from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.plan import Outcome, Plan
 from ldpopt.solve.quick_gap import quick_gap
 from ldpopt.solve.slope_gap import slope_gap
-from ldpopt.solve.status import ACCURACIES, Accuracy, Status
+from ldpopt.solve.status import ACCURACIES, Accuracy, Status, Tolerances
 
 Array = NDArray[np.float64]
 
@@ -71,12 +71,13 @@ def judge(
     point = outcome.frequencies
     tolerances = ACCURACIES[accuracy]
     reasons = []
-    violation = _largest(formulation.violation(point))
+    violation = formulation.violation(point)
+    largest = _largest(violation)
     # Written so that NaN counts as a violation.
-    if not violation <= tolerances.violation * _size(point, violation):
+    if not largest <= tolerances.violation and not _is_rounding(violation, point, tolerances):
         # A closed form does not look for conflicts, so that it may have solved what cannot be.
         feasibility.require_feasible(feasibility.conditions(formulation, None), start.d)
-        reasons.append(f"the constraints are violated by {violation:.2g}")
+        reasons.append(f"the constraints are violated by {largest:.2g}")
     bound = _bound(formulation, start, point, plan, accuracy)
     # This test comes first: it passes almost always, and spares the loss's value.
     if not np.all(bound.gap <= tolerances.gap * bound.terms):
@@ -96,9 +97,11 @@ def _largest(values: Array) -> float:
     return float(values if values.ndim == 0 else values.max())
 
 
-def _size(point: Array, violation: float) -> float:
-    """Return the largest |f_v|, at least 1; simply 1 where nothing is violated."""
-    return max(1.0, float(np.max(np.abs(point)))) if violation > 0 else 1.0
+def _is_rounding(violation: Array, point: Array, tolerances: Tolerances) -> bool:
+    """Return whether each trial violates its constraints by rounding alone, in its own units."""
+    # Huge frequencies of one trial excuse nothing in another.
+    size = np.maximum(1.0, np.max(np.abs(point), axis=-1))
+    return bool(np.all(violation <= tolerances.violation * size))
 
 
 def _bound(
