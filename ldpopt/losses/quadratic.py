@@ -386,7 +386,7 @@ class GaussianMLE(SeparableLoss):
             return end, math.inf
         return -math.inf, end
 
-    def sublevel(self, level: Array, estimate: FrequencyEstimate) -> tuple[Array, Array]:
+    def sublevel(self, level: Array, estimate: FrequencyEstimate) -> tuple[Array, Array] | None:
         """Return f̃ + (b t ± √(b² t² + 4 t (a + b f̃)))/2: no term is above the level t."""
         noise = estimate.noise
         target = estimate.frequencies
