@@ -222,10 +222,12 @@ def summary() -> str:
         "# Accuracy of every method beside the limit",
         "",
         "Mean squared error over the whole domain, divided by that of the limit of accuracy, with",
-        "95 % intervals: 1.05 is 5 % above the least error that any rule can reach.",
+        "95 % intervals: 1.05 is 5 % above the least error that any rule can reach. The column",
+        "*law* is the same for the rule that knows how dense frequencies are, but none of them,",
+        "on the draws of [the yardstick](../../docs/benchmarks/yardstick.md).",
         "",
-        "| data | ε | " + " | ".join(SHOWN) + " |",
-        "|---|---|" + "---|" * len(SHOWN),
+        "| data | ε | law | " + " | ".join(SHOWN) + " |",
+        "|---|---|---|" + "---|" * len(SHOWN),
     ]
     present = {
         group: [setting for setting in settings if setting in measured]
@@ -251,9 +253,11 @@ def summary() -> str:
 
 
 def _full_domain_lines(settings: list[Setting], measured: dict[Setting, Ratios]) -> Iterator[str]:
+    of_law = law_over_limit()
     for name, epsilon in settings:
+        law = _with_interval(of_law[name, epsilon]) if (name, epsilon) in of_law else ""
         cells = [_with_interval(measured[name, epsilon][method, FULL]) for method in SHOWN]
-        yield f"| {name} | {epsilon:g} | " + " | ".join(cells) + " |"
+        yield f"| {name} | {epsilon:g} | {law} | " + " | ".join(cells) + " |"
 
 
 def _mean_line(settings: list[Setting], measured: dict[Setting, Ratios]) -> str:
@@ -261,7 +265,24 @@ def _mean_line(settings: list[Setting], measured: dict[Setting, Ratios]) -> str:
         _with_interval(geometric_mean([measured[setting][method, FULL] for setting in settings]))
         for method in SHOWN
     ]
-    return f"| *geometric mean of {len(settings)}* | | " + " | ".join(cells) + " |"
+    of_law = law_over_limit()
+    law = [of_law[setting] for setting in settings if setting in of_law]
+    shown = _with_interval(geometric_mean(law)) if len(law) == len(settings) else ""
+    return f"| *geometric mean of {len(settings)}* | | {shown} | " + " | ".join(cells) + " |"
+
+
+def law_over_limit() -> dict[Setting, tuple[float, float]]:
+    """Return the error of ``metrics.law_limit`` over the limit's, from the kept yardstick."""
+    with (OUT / "yardstick.csv").open(encoding="utf-8") as file:
+        return {
+            (row["dataset"], float(row["epsilon"])): (
+                float(row["ratio"]),
+                float(row["standard_error"]),
+            )
+            for row in csv.DictReader(file)
+            # Without a number of users it is that of the papers.
+            if row["rule"] == "law_limit" and not row["users"]
+        }
 
 
 def _with_interval(ratio: tuple[float, float]) -> str:
