@@ -299,6 +299,7 @@ class _Tests:
     def _tightened(self, constraint: Constraint, point: Array) -> Constraint | None:
         """Return the inequalities near a point as equations; None if there is no such one."""
         d = len(point)
+        # As many standard errors as the largest of d normal errors has.
         reach = float(np.sqrt(2 * np.log(max(d, 2))))
         box = constraint.box(d)
         if box is not None:
@@ -314,6 +315,7 @@ class _Tests:
             return None
         sd = np.sqrt(np.maximum(self.collection.covariance.quadratic(dense), 0.0))
         side = np.where(np.isfinite(rows.lower), rows.lower, rows.upper)
+        # What is an equation already cannot become tighter.
         one_sided = rows.lower < rows.upper
         chosen = np.flatnonzero(one_sided & (np.abs(values - side) <= reach * sd))
         if not len(chosen):

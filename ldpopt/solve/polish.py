@@ -229,12 +229,15 @@ def _longest(
         to_high = np.where(step > 0, (bounds.upper - f) / step, np.inf)
         change = rows.system.matrix @ step
         values = rows.system.matrix @ f
+        # Rows of the face hold with equality all along the step.
         inactive = ~face.rows
         to_lower = np.where(inactive & (change < 0), (rows.system.lower - values) / change, np.inf)
         to_upper = np.where(inactive & (change > 0), (rows.system.upper - values) / change, np.inf)
     ways = {"low": to_low, "high": to_high, "lower": to_lower, "upper": to_upper}
     nearest = min(float(np.min(way, initial=np.inf)) for way in ways.values())
+    # A whole step leads to the minimum on the face.
     length = min(max(nearest, 0.0), 1.0)
+    # A step of nearly no length may meet several constraints at once: all of them join the face.
     reached = max(length, _TOGETHER)
     return length, {name: way <= reached for name, way in ways.items()}
 
@@ -254,6 +257,7 @@ def _drop(face: _Face, multipliers: Array, residual: Array, rows: Rows) -> bool:
     limit = _SIGN * max(
         1.0, float(np.max(np.abs(residual))), float(np.max(np.abs(multipliers), initial=0))
     )
+    # The multiplier of an equation may have either sign.
     inequality = face.rows & (system.lower != system.upper)
     wrong_rows = np.where(
         inequality, np.where(face.ends == system.lower, -multipliers, multipliers), -np.inf
@@ -262,6 +266,7 @@ def _drop(face: _Face, multipliers: Array, residual: Array, rows: Rows) -> bool:
     wrong_high = np.where(face.high, residual, -np.inf)
     worst = {"rows": wrong_rows, "low": wrong_low, "high": wrong_high}
     largest = {name: float(np.max(wrong, initial=-np.inf)) for name, wrong in worst.items()}
+    # One at a time: once it is gone, the multipliers of the others change.
     name = max(largest, key=lambda name: largest[name])
     if largest[name] <= limit:
         return False

@@ -141,6 +141,7 @@ def _capped_gap(gradient: Array, f: Array, region: Region, total: float) -> Size
 def _box_gap(gradient: Array, f: Array, modulus: float, region: Region) -> SizedGap:
     """Return the maximum over the bounds alone."""
     terms = np.abs(_inner(gradient, f))
+    # Without bounds it is the vertex of a parabola in each value.
     if not region.lower_count and not region.upper_count:
         return SizedGap(_inner(gradient, gradient) / (2 * modulus), terms)
     step = gradient / modulus

@@ -184,6 +184,7 @@ def ibu_mle(instances: InstanceSet) -> Finding:
     for name, channel in channels.items():
         counts = rng.multinomial(20_000, channel.matrix @ f)
         ours = mixture_weights(channel.matrix, counts, tol=1e-9)
+        # EM gains one digit in ever more steps, so that its tolerance is the looser one.
         update = mixture_weights(channel.matrix, counts, method="em", tol=_NEAR, max_steps=50_000)
         evidence[f"{name}: steps to a gap of {_NEAR:g}"] = update.steps
         evidence[f"{name}: Newton steps to a gap of 1e-9"] = ours.steps
