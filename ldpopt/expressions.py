@@ -120,7 +120,10 @@ def built(what: str, build: Callable[..., Any], *arguments: Any) -> Any:
         return build(*arguments)
     except Exception as error:
         raise InvalidInputError(
-            f"the function of {what} failed on {arguments[0].size} values: {error}"
+            # cvxpy's words may take several lines, and seldom say what to do.
+            f"the function of {what} failed on {arguments[0].size} values "
+            f"({' '.join(str(error).split())}): state it with cvxpy's functions of all "
+            f"{arguments[0].size} values, and constraints by <=, >= or =="
         ) from error
 
 

@@ -127,7 +127,9 @@ def test_what_depends_on_the_number_of_values_is_looked_at_before_the_solve():
     loss = losses.Custom(lambda f: cp.norm(f - centre) - cp.norm(f))
     with pytest.raises(InvalidInputError, match=r"not convex.*adds a concave part"):
         Problem(loss, SIMPLEX).solve([0.5, 0.3, 0.2])
-    with pytest.raises(InvalidInputError, match="the function of Custom failed on 4 values"):
+    with pytest.raises(
+        InvalidInputError, match="the function of Custom failed on 4 values .*: state it with"
+    ):
         Problem(loss, SIMPLEX).solve([0.5, 0.3, 0.2, 0.0])
 
 
