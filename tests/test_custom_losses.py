@@ -128,7 +128,7 @@ def test_what_depends_on_the_number_of_values_is_looked_at_before_the_solve():
     with pytest.raises(InvalidInputError, match=r"not convex.*adds a concave part"):
         Problem(loss, SIMPLEX).solve([0.5, 0.3, 0.2])
     with pytest.raises(
-        InvalidInputError, match="the function of Custom failed on 4 values .*: state it with"
+        InvalidInputError, match=r"the function of Custom failed on 4 values .*: state it with"
     ):
         Problem(loss, SIMPLEX).solve([0.5, 0.3, 0.2, 0.0])
 
