@@ -115,6 +115,8 @@ class Covariance:
         """
         standard = rng.standard_normal((count, self.d))
         root = np.sqrt(self._independent)
+        if not self._basis.shape[1]:
+            return np.asarray(root * standard)
         # In units of the independent parts it is I + Q M Qᵀ with few columns in Q, whose root
         # differs from I in these columns alone.
         basis, triangle = np.linalg.qr(self._basis / root[:, None])
@@ -169,9 +171,12 @@ class Covariance:
 
     def _product(self, columns: Array) -> Array:
         """Return the product with the columns of a (d, m) matrix."""
+        independent = self._independent[:, None] * columns
+        if not self._basis.shape[1]:
+            return np.asarray(independent)
         # From the right: the small matrices never meet a d x d one.
         shared = self._basis @ (self._core @ (self._basis.T @ columns))
-        return np.asarray(self._independent[:, None] * columns + shared)
+        return np.asarray(independent + shared)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(d={self.d})"

@@ -154,11 +154,11 @@ def test_intervals_of_differences_cover():
     assert 0.88 <= np.mean(inside) <= 1
 
 
-def test_intervals_of_a_risk_cover_where_shrinkage_moves_a_few_answers():
+@pytest.mark.parametrize("oracle", [oracles.OUE(1.0, 300), oracles.GRR(3.0, 300)])
+def test_intervals_of_a_risk_cover_where_shrinkage_moves_a_few_answers(oracle):
     # One half of 300 values: the normal interval covers in four of ten draws.
     d = 300
     counts = apportion(1 / np.arange(1.0, d + 1) ** 1.2, 200_000)
-    oracle = oracles.OUE(1.0, d)
     rng = np.random.default_rng(3)
     half = [rng.choice(d, d // 2, replace=False)]
     inside = []
@@ -170,12 +170,15 @@ def test_intervals_of_a_risk_cover_where_shrinkage_moves_a_few_answers():
     assert np.mean(inside) >= 0.88
 
 
-def test_the_upper_end_is_the_largest_value_within_reach():
-    # (x - 3)² = 2² (5 + 4·2 x): x² - 38 x - 11 = 0.
-    assert evidences._upper_end(3.0, 5.0, 2.0, 2.0) == pytest.approx(19 + 372**0.5)
-    # Where nothing grows it is the normal one, and where no root is what 0 explains.
-    assert evidences._upper_end(3.0, 4.0, 0.0, 2.0) == pytest.approx(7.0)
-    assert evidences._upper_end(-30.0, 4.0, 2.0, 2.0) == pytest.approx(4.0)
+def test_the_ends_are_the_outermost_values_within_reach():
+    # (x - 3)² = 1 + 4·x/2: x² - 8 x + 8 = 0.
+    assert evidences._score_ends(3.0, 1.0, 0.5, 1.0) == pytest.approx((4 - 8**0.5, 4 + 8**0.5))
+    # (x - 3)² = 2² (5 + 4·2 x): x² - 38 x - 11 = 0, whose lower root is below 0.
+    expected = (3 - 20**0.5, 19 + 372**0.5)
+    assert evidences._score_ends(3.0, 5.0, 2.0, 2.0) == pytest.approx(expected)
+    # Where nothing grows they are the normal ones, and where no root is what 0 explains.
+    assert evidences._score_ends(3.0, 4.0, 0.0, 2.0) == pytest.approx((-1.0, 7.0))
+    assert evidences._score_ends(-30.0, 4.0, 2.0, 2.0) == pytest.approx((-34.0, 4.0))
 
 
 def test_an_exact_derivative_and_moves_agree(raw):

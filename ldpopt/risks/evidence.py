@@ -110,9 +110,12 @@ class Evidence:
         By Stein's formula of second order (Bellec, Zhang 2021): with h = g - f̃, ∇h = J - I and
         all traces of A·ΣAᵀ, it is 4 hᵀΣh + 8 tr(Σ∇h) + 4 tr((∇h)²) + 2 tr(Σ²).
         """
+        return self._variance(collection, collection.answer_noise(self.moves.tests))
+
+    def _variance(self, collection: Collection, noisy: Array) -> float:
+        """Return ``variance``, given the covariance of the answers times the tests of all moves."""
         moves = self.moves
         slope = self.moved - moves.answers
-        noisy = collection.answer_noise(moves.tests)
         of_residual = self.residual @ collection.answer_noise(self.residual[None])[0]
         of_slope = moves.total(np.sum(noisy * slope, axis=-1))
         of_noise = moves.total(np.sum(noisy * moves.answers, axis=-1))
@@ -137,12 +140,11 @@ class Evidence:
         Each error r is therefore held against the variance at that r, as Wilson's interval for
         shares does: V₀ + 4 λ (r - t) above t. Here t = tr T is what the rule lets through of the
         noise, λ the variance of the answers along the shift, and V₀ = 2 tr(C²) - 4 tr(C T) +
-        4 tr(T²) with T = A J Σ Aᵀ and C = A Σ Aᵀ. This is the upper end, where it is the higher
-        one; the lower end is that of ``variance``.
+        4 tr(T²) with T = A J Σ Aᵀ and C = A Σ Aᵀ. The wider of the two ends counts on both sides.
         """
-        half = reach * self.variance(collection) ** 0.5
         moves = self.moves
         noisy = collection.answer_noise(moves.tests)
+        half = reach * math.sqrt(self._variance(collection, noisy))
         of_noise = moves.total(np.sum(noisy * moves.answers, axis=-1))
         of_both = moves.total(np.sum(noisy * self.moved, axis=-1))
         of_passed = moves.trace_of_square(self.moved)
@@ -153,8 +155,8 @@ class Evidence:
         # The shift may lie where no noise is seen in this draw: at least the mean one is assumed.
         noise = moves.total(np.sum(moves.tests * moves.answers, axis=-1))
         along = max(along, of_noise / noise if noise > 0 else 0.0)
-        highest = passed + _upper_end(self.total - passed, base, along, reach)
-        return self.total - half, max(self.total + half, highest)
+        low, high = _score_ends(self.total - passed, base, along, reach)
+        return min(self.total - half, passed + low), max(self.total + half, passed + high)
 
     def _variance_along(self, collection: Collection) -> float:
         """Return the variance of the unbiased answers in the direction of the residual."""
@@ -183,19 +185,22 @@ class Evidence:
         return max(float(variance), 0.0) + _variance_of_mean(drawn)
 
 
-def _upper_end(estimate: float, base: float, growth: float, reach: float) -> float:
-    """Return the largest x within ``reach`` standard errors of an estimate of it.
+def _score_ends(estimate: float, base: float, growth: float, reach: float) -> tuple[float, float]:
+    """Return the ends of all x within ``reach`` standard errors of an estimate of x.
 
-    With the variance V₀ + 4 λ max(x, 0) it is a root of (x - estimate)² = z² (V₀ + 4 λ x), V₀ the
-    ``base`` and λ the ``growth``.
+    With the variance V₀ + 4 λ max(x, 0) they are roots of (x - estimate)² = z² (V₀ + 4 λ x), V₀ the
+    ``base`` and λ the ``growth``; below 0 nothing grows.
     """
     half = reach * math.sqrt(base)
-    square = 4 * reach**2 * growth * (estimate + reach**2 * growth) + half**2
+    low = estimate - half
     # Without a root the estimate is lower than any x explains: the spread at x = 0 has to do.
-    highest = max(estimate, 0.0) + half
+    high = max(estimate, 0.0) + half
+    square = 4 * reach**2 * growth * (estimate + reach**2 * growth) + half**2
     if square < 0:
-        return highest
-    return max(highest, estimate + 2 * reach**2 * growth + math.sqrt(square))
+        return low, high
+    centre = estimate + 2 * reach**2 * growth
+    root = math.sqrt(square)
+    return centre - root if low > 0 else low, max(high, centre + root)
 
 
 def _padded(contributions: Array, moved: Array) -> Array:
