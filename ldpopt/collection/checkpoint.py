@@ -232,16 +232,21 @@ class Checkpoint:
             raise DataUnavailableError(
                 f"{path} is not the state of an aggregation: {hint}"
             ) from None
+        self._require_the_same(rejects, schema, hint)
+        return progress
+
+    def _require_the_same(self, rejects: Any, schema: Any, hint: str) -> None:
+        """Raise an error if the earlier run wrote its rejects elsewhere, or read other columns."""
         if rejects != self._rejects_name:
             raise InvalidInputError(
                 f"the earlier run wrote its rejects to {rejects}: name the same file, or {hint}"
             )
+        # The same rows of other columns are other reports.
         if schema != self._schema_record:
             raise InvalidInputError(
                 f"the earlier run read {_columns(schema)}, and this one {_columns(self.schema)}: "
                 f"name the same columns, or {hint}"
             )
-        return progress
 
     @property
     def _schema_record(self) -> dict[str, object] | None:
