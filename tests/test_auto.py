@@ -1,5 +1,7 @@
 """The prior that is chosen by evidence: its risks, its laws, and what it gains."""
 
+import csv
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -116,6 +118,22 @@ def test_a_setting_of_the_yardstick_resumes_from_what_was_kept(tmp_path, monkeyp
     kept = next(tmp_path.iterdir())
     kept.write_text(kept.read_text().replace(kept.read_text().splitlines()[1], "7," * 7 + "7"))
     assert yardstick.kept_errors(setting, 2)["auto-ns"][0] == 7
+
+
+def test_a_rerun_gives_the_kept_ratios(monkeypatch):
+    # Two methods are enough of a sample: each fits a prior to fifty draws.
+    monkeypatch.setattr(yardstick, "METHODS", ("norm-sub", "auto-ns"))
+    setting = ("beta", 10_000_000, 2.0)
+    again = yardstick.over_law(yardstick.errors(setting, yardstick.DRAWS))
+    with yardstick.RESULTS.open(encoding="utf-8") as file:
+        kept = {
+            row["rule"]: [float(row["ratio"]), float(row["standard_error"])]
+            for row in csv.DictReader(file)
+            if (row["dataset"], row["users"], row["epsilon"]) == ("beta", "10000000", "2")
+        }
+    for rule, numbers in again.items():
+        # Kept to four places; fits are as exact as that everywhere.
+        assert_allclose(numbers, kept[rule], rtol=0, atol=3e-4)
 
 
 def test_losses_are_those_beyond_the_level_of_all_comparisons():
