@@ -158,6 +158,15 @@ def test_a_slope_without_a_lowest_value_has_no_level():
     assert falling.sublevel(np.asarray(1.0), UNARY) is None
 
 
+def test_the_level_of_a_sum_is_the_tightest_of_its_terms_over_their_weights():
+    near = losses.LeastSquares()
+    wide = losses.L1To(SHARES)
+    lower, upper = (4 * near + 0.5 * wide).sublevel(np.asarray(1.0), UNARY)
+    ends = [near.sublevel(np.asarray(0.25), UNARY), wide.sublevel(np.asarray(2.0), UNARY)]
+    np.testing.assert_array_equal(lower, np.maximum(ends[0][0], ends[1][0]))
+    np.testing.assert_array_equal(upper, np.minimum(ends[0][1], ends[1][1]))
+
+
 def test_a_sum_with_a_term_that_may_be_negative_has_no_level():
     loss = losses.LeastSquares() + 0.1 * losses.Entropy()
     assert loss.sublevel(np.asarray(1.0), UNARY) is None

@@ -60,6 +60,10 @@ def test_the_command_states_what_the_library_returns(world):
     assert [row["method"] for row in record["rows"]] == [row.method for row in expected.rows]
     first, second = expected.rows[:2]
     assert record["rows"][0]["mse"] == first.risk.mean
+    assert record["rows"][0]["lower"] == first.risk.low
+    assert record["rows"][0]["upper"] == first.risk.high
+    assert record["rows"][1]["above_best"] == second.excess
+    assert record["rows"][1]["above_best_lower"] == second.excess_low
     assert record["rows"][1]["above_best_upper"] == second.excess_high
     assert [row["verdict"] for row in record["rows"]] == list(map(expected.verdict, expected.rows))
     assert (record["level"], record["by"], record["answers"]) == (0.8, "sure", "2 sets")
