@@ -84,8 +84,8 @@ def expected_misfit(raw: Array, fitted: Array, noise: Array, independent: float)
 
 def _prior(share: float, shares: tuple[float, ...]) -> float:
     """Return the prior weight of a share: half for none, the rest for all others alike."""
-    # Chosen among three settings of the weights. That count is of these weights alone: some 80
-    # variants of the whole rule were tried on kept draws (docs/explanation/risk.md).
+    # Set with the rest of the rule, of which some 80 variants were tried on kept draws
+    # (docs/explanation/risk.md).
     return 0.5 if share == 0 else 0.5 / (len(shares) - 1)
 
 
