@@ -251,13 +251,13 @@ OUE ({few} with 10,000 users; {large} of more than 2,000 values but for the firs
 aside nothing was."""
 
 _PRICE = """
-## Where 1.06 is out of reach
+## Where 1.06 is missed
 
 No method knows the law. The rule *known but for the spread* knows it up to a single number: the
 counts are those of the truth to some power, which it weighs by the evidence of the estimates. What
 it loses is the price of one unknown number, and methods have more to find out. Below are the
-settings in which the error of `auto-ns` is more than 6 % above the law's. Where noise hides nearly
-all, even that rule misses the goal, and no method can be expected to reach it."""
+settings in which the error of `auto-ns` is more than 6 % above the law's. On us-cities with few
+users even that rule misses the goal; elsewhere it does not, and `auto-ns` might come nearer."""
 
 _TRIED = """
 ## What was tried as a candidate
@@ -265,8 +265,7 @@ _TRIED = """
 `auto-ns` does not choose Norm-Sub or NPMLE. With weights e^(-R/4s²) by their unbiased risks R, on
 12 draws of each of the 86 settings it was chosen on (6 of more than 10,000 values), the geometric
 mean was 1.022 without them, 1.035 with NPMLE as one more dictionary, 1.043 with Norm-Sub and 1.067
-with both: risks of one draw differ by more than the rules do, and a candidate that is seldom the
-best one costs more than it gives."""
+with both. (A single trial, with an approximate risk of the average; not in this module.)"""
 
 _LOSSES = """
 ## Where `auto-ns` loses
