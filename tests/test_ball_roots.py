@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Problem, losses, oracles
+from ldpopt.closed_form.ball_kernels import divergence_rows
 from ldpopt.constraints import Bounds, Near, NonNegative, SumsTo
 from ldpopt.solve.acceptance import size_of
 from ldpopt.solve.paths.closed_forms import balls
@@ -97,3 +98,15 @@ def test_long_vectors_start_from_a_sample():
     )[0]
     assert price > 0
     assert_allclose(f + mu + price * np.log(f / reference), start, atol=1e-9)
+
+
+def test_noise_that_hides_the_frequencies_leaves_the_steps_on_course():
+    """A share of a whole step that keeps the price positive ends far from the answer here."""
+    d = 1 << 15
+    reference = 1 / np.arange(1.0, d + 1)
+    reference /= reference.sum()
+    rows = reference + 0.02 * np.random.default_rng(3).standard_normal((1, d))
+    f = np.empty_like(rows)
+    assert divergence_rows(rows, np.ones(d), reference, 1.0, 0.05, f).all()
+    assert_allclose(f.sum(), 1.0, atol=1e-12)
+    assert abs(Near(reference, 0.05, "kl").violation(f[0])) <= 1e-12

@@ -614,3 +614,10 @@ def test_further_columns_of_counts_are_families_of_sets(tmp_path):
     assert [members.tolist() for members in cities.sets["state"]] == [[0, 2], [1]]
     with pytest.raises(InvalidInputError, match="no column 'division'; the header has label"):
         datasets.read_counts(path, sets=["state", "division"])
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    path = tmp_path / "estimate.csv"
+    path.write_text("value,frequency,frequency\na,0.5,0.4\nb,0.5,0.6\n")
+    with pytest.raises(InvalidInputError, match="two columns 'frequency'; remove or rename one"):
+        datasets.read_frequencies(path)

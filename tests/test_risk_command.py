@@ -29,6 +29,7 @@ def files(tmp_path_factory):
         'loss = "LeastSquares"\n[[constraints]]\nname = "SumsTo"\ntotal = 1\n'
     )
     (folder / "huge.csv").write_text("value,frequency\na,1e308\nb,-1e308\n")
+    (folder / "capital.csv").write_text("value,Frequency\na,0.5\nb,0.5\n")
     counts = folder / "c.json"
     for arguments in (
         ("aggregate", folder / "r.parquet", "--out", counts),
@@ -122,6 +123,7 @@ def test_table_file_and_picture(world):
         (["raw.csv", *PROTOCOL, "--domain", 4], "leave out --domain"),
         (["processed.csv", *PROTOCOL], "processed.csv is processed"),
         (["huge.csv", *PROTOCOL], "huge.csv is processed"),
+        (["capital.csv", *PROTOCOL], "no column 'frequency'; the header has value, Frequency"),
         (["c.json", *PROTOCOL[:-1], 7], "--n is 7, but c.json"),
     ],
 )

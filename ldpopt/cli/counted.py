@@ -162,7 +162,8 @@ def _has_frequencies(file: Path) -> bool:
 
     first = read_text(file, f"cannot read {file}").split("\n", 1)[0]
     try:
-        return "frequency" in names_in(first, file)
+        # The reader wants the name to the letter, and says so of "Frequency".
+        return any(name.strip().lower() == "frequency" for name in names_in(first, file))
     # Then it is a file of another kind, whose reader says what is wrong.
     except DataUnavailableError:
         return False

@@ -142,10 +142,13 @@ def _multipliers(
         else:
             step_mu = (by_price * excess - by_both * beyond) / determinant
             step_price = (by_mu * beyond - by_both * excess) / determinant
+        if step_price < -(1 - _LOWEST_SHARE) * price:
+            # The best step of those that keep the price: a share of the whole step would hardly
+            # move μ where the price is almost 0, and end far from the answer.
+            step_price = -(1 - _LOWEST_SHARE) * price
+            step_mu = (excess - by_both * step_price) / by_mu
         rise = excess * step_mu + beyond * step_price
         share = 1.0
-        if step_price < 0.0:
-            share = min(1.0, (1 - _LOWEST_SHARE) * price / -step_price)
         dual = lagrangian - mu * total - price * radius
         is_better = False
         for _ in range(_HALVINGS):
@@ -199,6 +202,7 @@ def divergence_rows(
     is_solved = np.empty(len(rows), np.bool_)
     ratios = np.zeros(d)
     stride = max(d // _SAMPLE, 1)
+    offset = stride // 2
     held = 0.0
     for v in range(d):
         held += reference[v]
@@ -209,11 +213,11 @@ def divergence_rows(
         if d >= _LONG:
             # A sample that has its share of the total, as measured by the reference, and of the
             # ball: its multipliers are those of all values but for chance.
-            part = reference[::stride].copy()
+            part = reference[offset::stride].copy()
             share = part.sum() / held
             price, mu, is_near = _multipliers(
-                row[::stride].copy(),
-                weights[::stride].copy(),
+                row[offset::stride].copy(),
+                weights[offset::stride].copy(),
                 part,
                 ratios[: len(part)],
                 total * share,

@@ -392,6 +392,9 @@ def _cells(path: Path, columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, 
 def _place(path: Path, header: Sequence[str], names: Sequence[str]) -> int:
     """Return which column of a header has one of some names."""
     for name in names:
+        if header.count(name) > 1:
+            # Nothing says which of them is meant, and the first may be an older one.
+            raise InvalidInputError(f"{path}: two columns {name!r}; remove or rename one of them")
         if name in header:
             return header.index(name)
     raise InvalidInputError(f"{path}: no column {names[0]!r}; the header has {', '.join(header)}")

@@ -41,7 +41,7 @@ class NPMLE(Discrete):
     >>> oracle = oracles.OUE(epsilon=1.0, d=4)
     >>> estimate = FrequencyEstimate([0.5, 0.5, 0.0, 0.0], n=10_000, oracle=oracle)
     >>> prior = NPMLE.fit(estimate)
-    >>> abs(prior.mean() - 2500) < 5, prior.gap < 1e-6
+    >>> abs(prior.mean() - 2500) < 10, prior.gap < 1e-6  # support points lie 19 apart
     (True, True)
     """
 
