@@ -51,6 +51,7 @@ from ldpopt.rendering.claims_page import HEADLINES, claims_page
 from ldpopt.rendering.page import papers_of
 from ldpopt.reports.estimate import unchanged
 from ldpopt.risks import Collection
+from ldpopt.risks.misfit import Misfit
 from ldpopt.sources import Sources
 from ldpopt.studies import selection
 
@@ -353,7 +354,9 @@ BREAKS = {
         ),
     ),
     "choice-by-both": lambda patch: patch.setattr(
-        selection, "_misfit", lambda simulated, collection, rng: np.zeros(collection.count)
+        selection,
+        "_misfit",
+        lambda simulated, collection, rng: Misfit(np.zeros(collection.count), 0.0),
     ),
     "variance": lambda patch: _scale_variance(patch, 1.5),
     "noise-gaussian": lambda patch: _scale_variance(patch, 1.5),

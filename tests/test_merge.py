@@ -223,8 +223,10 @@ def test_only_new_parts_are_read(ids, world, reading):
     reading.clear()
     assert run(*command).status == 0
     assert reading == []
-    rejects = (world / "c.rejects.csv").read_text().splitlines()
-    assert len(rejects) == (2 if ids else 1)
+    rejects = world / "c.rejects.csv"
+    assert rejects.exists() == bool(ids)
+    if ids:
+        assert len(rejects.read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
@@ -264,7 +266,7 @@ def test_another_collection_does_not_take_up_the_counts(world):
 
 
 def test_rejects_that_were_removed_are_missed(world):
-    write_reports("in/r.parquet", ORACLE, [0])
+    write_reports("in/r.parquet", ORACLE, [0, 1], client_ids=["a", "a"])
     assert run("aggregate", "in", "--out", "c.json").status == 0
     (world / "c.rejects.csv").unlink()
     result = run("aggregate", "in", "--out", "c.json")
