@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from abc import ABCMeta
 from collections.abc import Iterable, Iterator
@@ -96,6 +97,17 @@ class SealsInstances(ABCMeta):
         instance = super().__call__(*args, **kwargs)
         instance._seal()
         return instance
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """What ``help`` and editors show of a class: its constructor's arguments and defaults."""
+        # Without it they would show those of __call__ above, which takes anything.
+        constructor = cls.__init__  # type: ignore[misc]
+        if constructor is object.__init__:
+            return inspect.Signature()
+        signature = inspect.signature(constructor)
+        _, *arguments = signature.parameters.values()
+        return signature.replace(parameters=arguments, return_annotation=inspect.Signature.empty)
 
 
 class Immutable(metaclass=SealsInstances):

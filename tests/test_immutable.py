@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import inspect
 import pickle
 from dataclasses import FrozenInstanceError
 
@@ -597,3 +598,11 @@ def test_the_frequencies_of_a_processed_estimate_are_a_copy():
     processed = FrequencyEstimate([0.5, 0.25]).processed(given)
     given[0] = 7.0
     assert processed.frequencies[0] == 0.6
+
+
+def test_help_shows_what_a_constructor_takes():
+    bounds = inspect.signature(Bounds)
+    assert list(bounds.parameters) == ["lower", "upper"]
+    assert list(inspect.signature(oracles.OUE).parameters) == ["epsilon", "d"]
+    assert inspect.signature(FrequencyEstimate).parameters["labels"].default is None
+    assert not inspect.signature(NonNegative).parameters
