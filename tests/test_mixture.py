@@ -238,13 +238,17 @@ def test_npmle_reaches_the_optimum_of_exponential_cones(form, solver):
 
 def test_the_masses_of_pieces_and_hats_by_hand():
     # In logarithms the edges are 0, 1, .., 4. A piece from 0 to 2 spreads evenly.
-    edges = np.exp(np.arange(5.0))
-    (piece,) = pieces(np.log(edges), np.array([0.0, 2.0]))
-    assert_allclose(piece, [0, 1 / 2, 1 / 2, 0, 0], atol=1e-12)
+    logs = np.arange(5.0)
+    components = np.zeros((3, 5))
+    # A piece beyond the edges has no mass, and is left out.
+    assert pieces(logs, np.array([0.0, 2.0, 2.0]), components) == 2
+    assert_allclose(components[0], [1, 0, 0, 0, 0])
+    assert_allclose(components[1], [0, 1 / 2, 1 / 2, 0, 0], atol=1e-12)
     # A triangle from 0 over 1 to 4 has the height 1/2: 1/4 lies left of the peak, and right of it
     # 3/4 fall as (4 - x)²/12 does: to 4/12 at 2, 1/12 at 3 and 0 at 4.
-    (hat,) = hats(np.log(edges), np.array([0.0, 1.0, 4.0]))
-    assert_allclose(hat, [0, 1 / 4, 9 / 12 - 4 / 12, 4 / 12 - 1 / 12, 1 / 12], atol=1e-12)
+    components = np.zeros((4, 5))
+    assert hats(logs, np.array([0.0, 1.0, 4.0, 5.0]), components) == 3
+    assert_allclose(components[1], [0, 1 / 4, 9 / 12 - 4 / 12, 4 / 12 - 1 / 12, 1 / 12], atol=1e-12)
 
 
 def test_a_dictionary_reaches_the_optimum_of_exponential_cones():

@@ -30,6 +30,7 @@ _PHASES = (0.0, 0.5)  # knots are also moved by half a ratio, so that none is an
 _RESOLUTION = 2.0  # first knot, in units of s/√d, the error of a mean: smaller counts look like 0
 PSEUDO_COUNT = 0.5  # added to each component, so that none is excluded by chance
 _SHAPES = 2.0 ** np.arange(-1, 6)  # of gamma laws, from wider than exponential to nearly a point
+_ALL_MASS = 45.0  # plus twice the shape: what a gamma law has beyond rounds to 0
 _EXPONENTS = np.arange(0.8, 2.6, 0.05)  # of power laws: a million users tell no finer ones apart
 _RATIO = 1.03  # of cells of counts that the noise does not resolve: 3 % moves no posterior mean
 _SPACING = 0.25  # standard deviations that a cell spans where the noise resolves it
@@ -95,12 +96,13 @@ class Mixture(Discrete):
         edges = cell_edges(binned)
         centres = (edges[1:] + edges[:-1]) / 2
         support = np.append(0.0, centres)
-        shapes = dictionaries(binned, edges)
         families = [_gamma_laws(binned, edges), _power_laws(edges)]
+        sizes = [len(family) for family in families]
+        # In one array: held twice, its memory would go back to the system, and come anew for each
+        # trial of a stack.
+        components, ends = _stacked(binned, edges, families)
         # In one call: it evaluates the noise at all support points, which costs most.
-        components = np.concatenate(shapes + families)
         likelihoods = binned.likelihoods(support, components)
-        ends = np.cumsum([len(shape) for shape in shapes])
         *of_shapes, of_laws = np.split(likelihoods, ends, axis=1)
         fits = [penalised_weights(part, binned.size, PSEUDO_COUNT, TOLERANCE) for part in of_shapes]
         average = np.concatenate([fit.weights for fit in fits]) / len(fits)
@@ -109,7 +111,7 @@ class Mixture(Discrete):
             binned.size,
             likelihoods[:, :first_law] @ average,
             of_laws,
-            sizes=[len(family) for family in families],
+            sizes,
         )
         # What the averaged mixture and the laws weigh, component by component.
         weights = np.concatenate([(1 - simple) * average, simple * law]) @ components
@@ -186,23 +188,35 @@ def _steps_between(low: float, high: float, ratio: float) -> int:
 
 def dictionaries(binned: Binned, edges: Array) -> list[Array]:
     """Return the masses of each dictionary's components on 0 and the cells: (components, cells)."""
+    components, ends = _stacked(binned, edges, [])
+    return np.split(components, ends[:-1])
+
+
+def _stacked(binned: Binned, edges: Array, families: list[Array]) -> tuple[Array, list[int]]:
+    """Return all dictionaries' components, then those of families, and where dictionaries end."""
     from ldpopt.priors.shape_kernels import hats, pieces  # imports numba
 
-    atom = np.zeros((1, len(edges)))
-    atom[0, 0] = 1.0
     logs = np.log(edges)
-    result = []
-    for ratio in PIECES + HATS:
-        for phase in _PHASES:
-            knots = _knots(binned, ratio, phase)
-            shapes = hats(logs, knots) if ratio in HATS else pieces(logs, knots[1:])
-            mass = shapes.sum(axis=1)
-            # Shapes beyond n, or between two support points, have no mass.
-            has_mass = mass > 0
-            masses = shapes[has_mass]
-            masses /= mass[has_mass, None]
-            result.append(np.concatenate([atom, masses]))
-    return result
+    knots = {
+        (ratio, phase): _knots(binned, ratio, phase)
+        for ratio in PIECES + HATS
+        for phase in _PHASES
+    }
+    rows = sum(map(len, [*knots.values(), *families]))
+    components = np.zeros((rows, len(edges)))
+    row = 0
+    ends = []
+    for (ratio, _), places in knots.items():
+        rest = components[row:]
+        if ratio in HATS:
+            row += hats(logs, places, rest)
+        else:
+            row += pieces(logs, places[1:], rest)
+        ends.append(row)
+    for family in families:
+        components[row : row + len(family)] = family
+        row += len(family)
+    return components[:row], ends
 
 
 def _knots(binned: Binned, ratio: float, phase: float) -> Array:
@@ -220,9 +234,12 @@ def _gamma_laws(binned: Binned, edges: Array) -> Array:
     """Return the masses on 0 and the cells of gamma laws with the mean n/d, one per row."""
     from scipy.special import gammainc  # slow to import, and only fits need it
 
-    shape = _SHAPES[:, None]
-    scale = binned.mean / shape
-    upto = gammainc(shape, edges / scale)
+    upto = np.ones((len(_SHAPES), len(edges)))
+    for shape, row in zip(_SHAPES, upto, strict=True):
+        scaled = edges * (shape / binned.mean)
+        # Beyond, a law has all its mass, and most edges are there.
+        end = np.searchsorted(scaled, _ALL_MASS + 2 * shape)
+        row[:end] = gammainc(shape, scaled[:end])
     cells = np.maximum(np.diff(upto, axis=1), 0.0)
     masses = np.concatenate([upto[:, :1], cells], axis=1)
     return np.asarray(masses / masses.sum(axis=1, keepdims=True))

@@ -24,6 +24,7 @@ _WARM = 3
 _STEPS = 30
 # How far a step may go towards a weight of 0.
 _INSIDE = 0.95
+_EPS = float(np.finfo(np.float64).eps)
 
 
 class PenalisedWeights(NamedTuple):
@@ -61,18 +62,17 @@ def penalised_weights(
     -----
     Cost: per step a product AᵀDA and an equation of that size.
     """
-    largest = likelihoods.max(axis=1)
-    if largest.all():
-        rows = np.ascontiguousarray(likelihoods / largest[:, None])
-        weights = np.full(rows.shape[1], 1 / rows.shape[1])
-        limits = (tol, _WARM, _STEPS, _INSIDE)
-        # Imports numba. Bins that are next to impossible may overflow: the gap is infinite then.
-        from ldpopt.priors.weight_kernels import penalised_newton
+    weights = np.full(likelihoods.shape[1], 1 / likelihoods.shape[1])
+    limits = (tol, _WARM, _STEPS, _INSIDE)
+    # Imports numba. Bins that are next to impossible may overflow: the gap is infinite then.
+    from ldpopt.priors.weight_kernels import penalised_newton
 
-        gap = penalised_newton(rows, size, weights, pseudo_count, limits)
-        if gap <= tol:
-            # No gap is known to less than rounding.
-            return PenalisedWeights(weights, max(gap, float(np.finfo(np.float64).eps)))
+    # One kind of array, whether the columns are all of a matrix or some of them.
+    columns = np.ascontiguousarray(likelihoods)
+    gap = penalised_newton(columns, size, weights, pseudo_count, limits)
+    if gap <= tol:
+        # No gap is known to less than rounding.
+        return PenalisedWeights(weights, max(gap, _EPS))
     return _by_search(likelihoods, size, pseudo_count, tol)
 
 

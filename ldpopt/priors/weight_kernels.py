@@ -23,13 +23,13 @@ _RISING = 1e-12  # slopes below it, in units of the right side 1, are rounding e
 
 
 @compiled
-def penalised_newton(rows: Array, size: Array, w: Array, c: float, limits: Any) -> float:
+def penalised_newton(likelihoods: Array, size: Array, w: Array, c: float, limits: Any) -> float:
     """Move w to the maximum of Σ_i size_i log (A w)_i + c Σ_j log w_j on the simplex.
 
     Parameters
     ----------
-    rows
-        A, each row over its largest entry, shape (bins, components).
+    likelihoods
+        A >= 0, shape (bins, components).
     size, w
         Estimates in each bin; the weights, which are replaced.
     c
@@ -40,9 +40,13 @@ def penalised_newton(rows: Array, size: Array, w: Array, c: float, limits: Any) 
 
     Returns
     -------
-    The gap, infinite where the steps do not reach that of the limits.
+    The gap, infinite where the steps do not reach that of the limits, or a row is all zero.
     """
     tol, warm, steps, inside = limits
+    rows = np.empty(likelihoods.shape)
+    for i in range(len(rows)):
+        # A row of zeros becomes NaN, and so do all gaps: they reach no tolerance.
+        rows[i] = likelihoods[i] / likelihoods[i].max()
     components = len(w)
     observations = size.sum() + c * components
     hessian = np.empty((components, components))
