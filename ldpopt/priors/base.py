@@ -137,11 +137,7 @@ class Prior(Immutable):
         lower, upper = self._ends
         # Interpolation would otherwise cover the whole way to an estimate far outside.
         near = noise.clip(y.ravel(), lower, upper)
-
-        def compute(points: Array) -> Array:
-            return self._moments_at(points, noise)
-
-        moments = interpolated(compute, near, CELL * noise.smallest_sd(self.n))
+        moments = self._moments(near, noise)
         mean, variance, log_evidence = moments.reshape(3, *y.shape)
         near = near.reshape(y.shape)
         is_cut = near != y
@@ -157,6 +153,14 @@ class Prior(Immutable):
             lowest = -np.finfo(np.float64).max
             log_evidence[is_cut] = np.maximum(beyond, lowest)
         return Posterior(mean, variance, log_evidence)
+
+    def _moments(self, y: Array, noise: CountNoise) -> Array:
+        """Return the posterior mean, variance and log-evidence of near estimates, shape (3, m)."""
+
+        def compute(points: Array) -> Array:
+            return self._moments_at(points, noise)
+
+        return interpolated(compute, y, CELL * noise.smallest_sd(self.n))
 
     def posterior_mean(
         self,

@@ -14,6 +14,7 @@ from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.priors.base import Prior
 from ldpopt.priors.counts import freeze, require_masses
+from ldpopt.priors.curve import CHUNK
 from ldpopt.priors.noise import CountNoise
 from ldpopt.priors.quantiles import ROUNDED
 
@@ -21,6 +22,9 @@ Array = NDArray[np.float64]
 
 # Weights held at a time: arrays of 128 KB stay in the cache, and fresh memory costs more than sums.
 _HELD = 1 << 14
+
+# Support points whose sum takes less than a polynomial, as long as its terms stay in the cache.
+_FEW = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +90,11 @@ class Discrete(Prior):
     @property
     def _ends(self) -> tuple[float, float]:
         return float(self.support[0]), float(self.support[-1])
+
+    def _moments(self, y: Array, noise: CountNoise) -> Array:
+        if len(self.support) <= _FEW and len(y) <= CHUNK:
+            return self._moments_at(y, noise)
+        return super()._moments(y, noise)
 
     def _moments_at(self, y: Array, noise: CountNoise) -> Array:
         from ldpopt.priors.posterior_kernel import moments  # imports numba

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.priors.likelihood_model import EPS, LikelihoodModel
+from ldpopt.priors.likelihood_model import EPS
 from ldpopt.priors.mixture_weights import FLAT, SHORTEST, SUFFICIENT, mixture_weights
 
 Array = NDArray[np.float64]
@@ -38,23 +38,21 @@ def grid_weights(likelihoods: Array, size: Array, tol: float) -> tuple[Array, fl
     InvalidInputError
         As ``mixture_weights``, if a bin is next to impossible under every place.
     """
-    model = LikelihoodModel(likelihoods, size)
-    x = np.zeros(model.d)
+    places = likelihoods.shape[1]
+    x = np.zeros(places)
     x[_first_places(likelihoods)] = 1.0
     x /= x.sum()
-    if (model.forward(x) > 0).all():
-        assert model.columns is not None
-        # Imports numba.
-        from ldpopt.priors.weight_kernels import grid_newton
+    share = size / size.sum()
+    # Imports numba.
+    from ldpopt.priors.weight_kernels import grid_newton
 
-        limits = (tol, _STEPS, FLAT, SUFFICIENT, SHORTEST)
-        gap = grid_newton(model.columns, model.share, x, limits)
-        if gap <= tol:
-            # No gap is known to less than rounding.
-            return x, max(gap, EPS)
-    else:
+    gap = grid_newton(likelihoods, share, x, (tol, _STEPS, FLAT, SUFFICIENT, SHORTEST))
+    if gap <= tol:
+        # No gap is known to less than rounding.
+        return x, max(gap, EPS)
+    if gap == np.inf:
         # An estimate that no chosen place explains: all places begin with weight.
-        x = np.full(model.d, 1 / model.d)
+        x = np.full(places, 1 / places)
     fit = mixture_weights(likelihoods, size, start=x, tol=tol)
     return fit.weights, fit.gap
 

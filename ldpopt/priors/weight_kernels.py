@@ -43,10 +43,8 @@ def penalised_newton(likelihoods: Array, size: Array, w: Array, c: float, limits
     The gap, infinite where the steps do not reach that of the limits, or a row is all zero.
     """
     tol, warm, steps, inside = limits
-    rows = np.empty(likelihoods.shape)
-    for i in range(len(rows)):
-        # A row of zeros becomes NaN, and so do all gaps: they reach no tolerance.
-        rows[i] = likelihoods[i] / likelihoods[i].max()
+    # Of a row of zeros all gaps are NaN, which reaches no tolerance.
+    rows = _rows_over_largest(likelihoods)
     components = len(w)
     observations = size.sum() + c * components
     hessian = np.empty((components, components))
@@ -86,26 +84,31 @@ def penalised_newton(likelihoods: Array, size: Array, w: Array, c: float, limits
 
 
 @compiled
-def grid_newton(rows: Array, share: Array, x: Array, limits: Any) -> float:
+def grid_newton(likelihoods: Array, share: Array, x: Array, limits: Any) -> float:
     """Move x to the maximum of Σ_i share_i log (A x)_i on the simplex.
 
     Parameters
     ----------
-    rows
-        A, each row over its largest entry, shape (bins, places); neighbouring places are alike.
+    likelihoods
+        A >= 0, shape (bins, places); neighbouring places are alike.
     share, x
-        The share of each bin, all > 0; the weights, under which each bin is possible, and which
-        are replaced.
+        The share of each bin, all > 0; the weights, which are replaced.
     limits
         The gap to reach, the steps, the rise below which likelihoods cannot be compared, the part
         of the predicted gain that a step must bring, and the shortest part of a step.
 
     Returns
     -------
-    The gap of the last point, above the tolerance where steps come to an end.
+    The gap of the last point, above the tolerance where steps come to an end, and infinite where a
+    bin is impossible under the first weights.
     """
     tol, steps, flat, sufficient, shortest = limits
+    rows = _rows_over_largest(likelihoods)
     probability = _mixed(rows, x)
+    for i in range(len(probability)):
+        # NaN, of a row of zeros, is no probability either.
+        if not probability[i] > 0.0:
+            return np.inf
     score = _scores(rows, share, probability)
     gap = score.max() - 1.0
     for _ in range(steps):
@@ -141,6 +144,17 @@ def grid_newton(rows: Array, share: Array, x: Array, limits: Any) -> float:
         score = score_ahead
         gap = gap_ahead
     return float(gap)
+
+
+@compiled
+def _rows_over_largest(likelihoods: Array) -> Array:
+    """Return each row over its largest entry, which changes no score; NaN for a row of zeros."""
+    rows = np.empty(likelihoods.shape)
+    for i in range(len(rows)):
+        largest = likelihoods[i].max()
+        for j in range(likelihoods.shape[1]):
+            rows[i, j] = likelihoods[i, j] / largest
+    return rows
 
 
 @compiled
