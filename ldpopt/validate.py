@@ -179,6 +179,21 @@ def vector(what: str, values: ArrayLike) -> NDArray[np.float64]:
     return result
 
 
+def positive_vector(what: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Return positive and finite float64 values of shape (d,), d >= 1."""
+    result: NDArray[np.float64] = array(what, numbers_of(values)).astype(np.float64)
+    if result.ndim != 1 or not result.size:
+        raise InvalidInputError(f"{what} must have shape (d,), got shape {result.shape}")
+    # Negated, so that NaN counts as wrong.
+    is_wrong = ~((result > 0) & np.isfinite(result))
+    if is_wrong.any():
+        at = first(is_wrong)
+        raise InvalidInputError(
+            f"{what} must be positive and finite, found {result[at]:g} at {where(at)}"
+        )
+    return result
+
+
 _ROUNDED_SUM = 1e-6  # by which the sum of frequencies that were written down may miss 1
 
 

@@ -52,15 +52,17 @@ def dyadic(generator, d, total):
     return generator.multinomial(total, np.full(d, 1 / d)) / 2**20
 
 
-def distance_of(f, reference, norm):
-    """Return Σ |f - r|, or the sum of squares, in fractions."""
+def distance_of(f, reference, norm, weights=None):
+    """Return Σ w |f - r|, or the sum of squares, in fractions."""
     steps = [a - b for a, b in zip(fractions(f), fractions(reference), strict=True)]
+    if weights is not None:
+        steps = [a * b for a, b in zip(fractions(weights), steps, strict=True)]
     return sum(map(abs, steps)) if norm == 1 else sum(step**2 for step in steps)
 
 
 @pytest.mark.parametrize("planted", [False, True])
-@pytest.mark.parametrize("norm", [1, 2])
-def test_no_gap_in_a_ball_is_below_the_rise(norm, planted):
+@pytest.mark.parametrize(("norm", "weighted"), [(1, False), (1, True), (2, False)])
+def test_no_gap_in_a_ball_is_below_the_rise(norm, weighted, planted):
     generator = np.random.default_rng(norm)
     multiplier = ball_gap._multiplier
 
@@ -75,13 +77,16 @@ def test_no_gap_in_a_ball_is_below_the_rise(norm, planted):
         d = int(generator.integers(2, 6))
         reference, f, s = (dyadic(generator, d, 2**20) for _ in range(3))
         target = generator.normal(size=d) * 10 ** generator.uniform(-2, 9)
-        radius = float(generator.uniform(0.5, 2) * np.linalg.norm(s - reference, norm))
-        # Of points outside the ball nothing is known.
-        if distance_of(s, reference, norm) > Fraction(radius) ** norm:
-            continue
-        problem = Problem(
-            losses.LeastSquares(), [NonNegative(), SumsTo(1.0), Near(reference, radius, norm)]
+        weights = 4.0 ** generator.integers(-6, 0, d) if weighted else None
+        distance = np.linalg.norm(
+            s - reference if weights is None else weights * (s - reference), norm
         )
+        radius = float(generator.uniform(0.5, 2) * distance)
+        # Of points outside the ball nothing is known.
+        if distance_of(s, reference, norm, weights) > Fraction(radius) ** norm:
+            continue
+        ball = Near(reference, radius, norm, weights=weights)
+        problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0), ball])
         with mock.patch.object(ball_gap, "_multiplier", wrong if planted else multiplier):
             bound = ball_gap.ball_gap(problem, FrequencyEstimate(target), f)
         rise = (distance_of(f, target, 2) - distance_of(s, target, 2)) / 2

@@ -80,6 +80,31 @@ def test_any_radius_is_certified(norm, radius):
     assert_certified(solution, 1e-9)
 
 
+@pytest.mark.parametrize("radius", [1e-8, 0.3])
+@pytest.mark.parametrize("spread", [1.0, 100.0])
+def test_weighted_deviations_are_certified_at_any_radius(radius, spread):
+    weights = np.geomspace(1 / spread, spread, D)[RNG.permutation(D)]
+    ball = Near(REFERENCE, radius * float(weights @ REFERENCE), 1, weights=weights)
+    # The rest of the simplex is deepest in the ball at the reference; where the caps cut it off, at
+    # the values of the smallest weights.
+    for others in (SIMPLEX, [Bounds(0.0, 0.9 * REFERENCE + 0.05), SumsTo(1.0)]):
+        for loss in (losses.LeastSquares(), WEIGHTED, losses.BinomialMLE()):
+            estimate = ORACLE.estimate(np.round(4_000 * np.clip(STARTS, 0.05, 0.9)), 4_000)
+            solution = Problem(loss, [*others, ball]).solve(estimate)
+            assert solution.solver == "ball, one root"
+            assert_certified(solution, 1e-9)
+
+
+def test_the_smallest_weights_take_what_is_missing():
+    deepest = Problem(
+        losses.L1To([0.5, 0.3, 0.1], weights=[3.0, 1.0, 2.0]), [Bounds(0.0, 0.35), SumsTo(0.9)]
+    ).solve([0.4, 0.3, 0.3])
+    # 0.35 is the cap of the first two; the third takes the rest.
+    assert_allclose(deepest.frequencies, [0.35, 0.35, 0.2], atol=SUM)
+    assert deepest.objective == pytest.approx(3 * 0.15 + 0.05 + 2 * 0.1)
+    assert deepest.certificate.is_optimal(1e-9)
+
+
 def test_long_vectors_start_from_a_sample():
     """What a sample suggests is a start alone: values that it misses may be most of the mass."""
     d = 1 << 15

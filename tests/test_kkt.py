@@ -59,6 +59,7 @@ SETS = [
     [*SIMPLEX, constraints.TopSet([1, 2])],
     [constraints.NonNegative(), constraints.Monotone(np.arange(D)[::-1])],
     [*SIMPLEX, constraints.Near(R, 0.1, 1)],
+    [*SIMPLEX, constraints.Near(R, 0.1, 1, weights=WEIGHTS)],
     [*SIMPLEX, constraints.Near(R, 0.05, 2)],
     [*SIMPLEX, constraints.Near(R, 0.05, np.inf)],
     [*SIMPLEX, constraints.Near(R, 0.05, "kl")],

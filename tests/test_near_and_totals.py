@@ -32,6 +32,7 @@ CENSUS = HierarchyTotals(
 )
 SETS = {
     "L1 ball": Near(REFERENCE, 0.05, 1),
+    "weighted L1 ball": Near(REFERENCE, 0.05, 1, weights=np.arange(1.0, D + 1)),
     "ball": Near(REFERENCE, 0.02),
     "cube": Near(REFERENCE, 0.01, np.inf),
     "KL ball": Near(REFERENCE, 0.01, "kl"),
@@ -41,6 +42,7 @@ SETS = {
 }
 STATED = {
     "L1 ball": lambda f: cp.norm1(f - REFERENCE) <= 0.05,
+    "weighted L1 ball": lambda f: np.arange(1.0, D + 1) @ cp.abs(f - REFERENCE) <= 0.05,
     "ball": lambda f: cp.norm(f - REFERENCE) <= 0.02,
     "cube": lambda f: cp.norm_inf(f - REFERENCE) <= 0.01,
     "KL ball": lambda f: cp.sum(cp.kl_div(f, REFERENCE)) <= 0.01,
@@ -230,6 +232,15 @@ def test_a_radius_may_be_a_parameter(norm):
 BAD = {
     "other norm": (lambda: Near(REFERENCE, 0.1, 3), 'norm must be 1, 2, inf or "kl", got 3'),
     "negative radius": (lambda: Near(REFERENCE, -0.1), "radius must be .* >= 0"),
+    "weights of another norm": (
+        lambda: Near(REFERENCE, 0.1, weights=np.ones(D)),
+        "weights are for norm=1 alone, got norm=2",
+    ),
+    "zero weight": (
+        lambda: Near([0.5, 0.5], 0.1, 1, weights=[1.0, 0.0]),
+        "weights must be positive and finite, found 0 at index 1",
+    ),
+    "too few weights": (lambda: Near(REFERENCE, 0.1, 1, weights=[1.0]), "weights has 1 values"),
     "NaN reference": (lambda: Near([0.5, NAN], 0.1), "reference must be finite, found nan"),
     "negative reference": (
         lambda: Near([0.5, -0.5], 0.1, "kl"),

@@ -17,6 +17,7 @@ SQUARES = losses.LeastSquares()
 CASES = {
     "1-norm": (SQUARES, [Near(LAST, 0.2, 1)]),
     "1-norm, wide": (SQUARES, [Near(LAST, 2.0, 1)]),
+    "weighted 1-norm": (SQUARES, [Near(LAST, 0.2, 1, weights=np.linspace(0.5, 2.0, D))]),
     "2-norm": (SQUARES, [Near(LAST, 0.05)]),
     "2-norm, raised": (SQUARES, [Near(LAST, 0.05), Bounds(0.003, np.inf)]),
     "divergence": (SQUARES, [Near(LAST, 0.01, "kl")]),

@@ -14,6 +14,7 @@ from ldpopt.closed_form.one_root import (
     doubled_bracket,
     least_absolute,
     one_root,
+    weighted_deviations,
     weighted_squares,
 )
 from ldpopt.closed_form.orders import (
@@ -73,6 +74,7 @@ __all__ = [
     "towards_reference",
     "tree_consistency",
     "water_filling",
+    "weighted_deviations",
     "weighted_squares",
     "with_equations",
     "zero_first",

@@ -40,11 +40,14 @@ class Near(Constraint):
         the largest |f_v - r_v| for ``inf``, and Σ f_v log(f_v/r_v) - f_v + r_v for ``"kl"``, the
         Kullback-Leibler divergence where f and r have the same sum. There f is not negative, and 0
         where r is 0.
+    weights
+        What each deviation counts with ``norm=1``, positive numbers of shape (d,): the distance is
+        Σ w_v |f_v - r_v|. None for 1 each.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the norm is another one, or an argument is out of range.
+        If the norm is another one, an argument is out of range, or another norm has weights.
 
     Notes
     -----
@@ -58,15 +61,25 @@ class Near(Constraint):
     [0.375, 0.229, 0.125]
     >>> float(Near([0.75, 0.25], 0.125, "kl").violation(f).round(3))
     0.019
+    >>> float(Near([0.75, 0.25], 0.125, 1, weights=[2.0, 1.0]).violation(f))
+    0.625
     """
 
-    def __init__(self, reference: ArrayLike, radius: float, norm: Norm = 2) -> None:
+    def __init__(
+        self,
+        reference: ArrayLike,
+        radius: float,
+        norm: Norm = 2,
+        *,
+        weights: ArrayLike | None = None,
+    ) -> None:
         # True equals 1 in Python, but says nothing about a norm.
         if isinstance(norm, bool) or norm not in _NORMS:
             raise InvalidInputError(f'norm must be 1, 2, inf or "kl", got {norm!r}')
         self.norm = norm
         self.reference = validate.vector("reference", reference)
         self.radius = validate.real("radius", radius, minimum=0)
+        self.weights = None if weights is None else self._weights(weights)
         negative = self.reference < 0
         if norm == "kl" and negative.any():
             at = validate.first(negative)
@@ -75,9 +88,19 @@ class Near(Constraint):
                 f"at {validate.where(at)}"
             )
 
+    def _weights(self, weights: ArrayLike) -> Array:
+        """Return what deviations count, one positive number per value of the reference."""
+        if self.norm != 1:
+            raise InvalidInputError(f"weights are for norm=1 alone, got norm={self.norm!r}")
+        checked = validate.positive_vector("weights", weights)
+        validate.one_per_value("weights", checked, len(self.reference))
+        return checked
+
     @property
     def latex(self) -> str:
         """The set in LaTeX."""
+        if self.weights is not None:
+            return rf"\sum_v w_v \lvert f_v - r_v \rvert \le {self.radius:g}"
         if self.norm == "kl":
             return rf"\operatorname{{KL}}(f \,\Vert\, r) \le {self.radius:g}"
         return rf"\lVert f - r \rVert_{{{latex_number(self.norm)}}} \le {self.radius:g}"
@@ -96,7 +119,10 @@ class Near(Constraint):
             distance = terms.sum(axis=-1)
             excess = np.maximum(distance - self.radius, outside.max(axis=-1))
         else:
-            distance = np.linalg.norm(f - self.reference, ord=self.norm, axis=-1)
+            away = f - self.reference
+            # In the 1-norm alone: a deviation counts its weight.
+            weighted = away if self.weights is None else self.weights * away
+            distance = np.linalg.norm(weighted, ord=self.norm, axis=-1)
             excess = distance - self.radius
         return np.asarray(np.maximum(excess, 0.0))
 
@@ -119,13 +145,14 @@ class Near(Constraint):
             # Where r is 0, f is 0 too.
             upper = np.where(reference > 0, (reference + growth) * _OUTWARD, 0.0)
             return np.zeros(d), upper
-        margin = self.radius + (_OUTWARD - 1) * (self.radius + np.abs(reference))
+        radius = self.radius if self.weights is None else self.radius / self.weights
+        margin = radius + (_OUTWARD - 1) * (radius + np.abs(reference))
         return reference - margin, reference + margin
 
     def rows(self, d: int) -> LinearInequalities | None:
         """Return the rows of the two polyhedra among the balls.
 
-        For 1 they are -t <= f - r <= t, Σ t <= radius and t >= 0, with auxiliary variables t.
+        For 1 they are -t <= f - r <= t, Σ w t <= radius and t >= 0, with auxiliary variables t.
         """
         from scipy import sparse
 
@@ -139,8 +166,9 @@ class Near(Constraint):
         nothing = sparse.csr_array((d, d))
         # That t >= 0 follows from the others, but a certificate sees it only if it is stated.
         matrix = sparse.vstack([eye, eye, sparse.csr_array((1, d)), nothing], format="csr")
-        ones = sparse.csr_array(np.ones((1, d)))
-        auxiliary = sparse.vstack([-eye, eye, ones, eye], format="csr")
+        counted = np.ones(d) if self.weights is None else self.weights
+        of_sum = sparse.csr_array(counted[None])
+        auxiliary = sparse.vstack([-eye, eye, of_sum, eye], format="csr")
         unbounded = np.full(d, np.inf)
         lower = np.concatenate([-unbounded, self.reference, [-np.inf], np.zeros(d)])
         upper = np.concatenate([self.reference, unbounded, [self.radius], unbounded])
@@ -221,4 +249,5 @@ class Near(Constraint):
 
     def __repr__(self) -> str:
         norm = repr(self.norm) if self.norm == "kl" else f"{self.norm:g}"
-        return f"Near(<{len(self.reference)} values>, {self.radius:g}, norm={norm})"
+        weighted = "" if self.weights is None else ", weighted"
+        return f"Near(<{len(self.reference)} values>, {self.radius:g}, norm={norm}{weighted})"

@@ -190,7 +190,7 @@ def _ball(problem: Formulation, d: int) -> tuple[Array, float] | None:
     balls = [part for part in problem.constraints if isinstance(part, Near)]
     others = tuple(part for part in problem.constraints if not isinstance(part, Near))
     is_alone = len(balls) == 1 and Formulation(problem.loss, others).is_box(d)
-    if not is_alone or balls[0].norm != 1:
+    if not is_alone or balls[0].norm != 1 or balls[0].weights is not None:
         return None
     return np.asarray(balls[0].reference, dtype=np.float64), float(balls[0].radius)
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.responses import Kinks
-from ldpopt.losses.targets import Deviation, FromReference
+from ldpopt.losses.targets import Deviation, FromReference, around
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -69,7 +69,7 @@ class LeastAbsolute(Deviation):
 
 
 class L1To(FromReference, LeastAbsolute):
-    """Σ |f_v - r_v| with a reference r, such as last month's frequencies.
+    """Σ w_v |f_v - r_v| with a reference r, such as last month's frequencies.
 
     It is meant as a part of a sum: ``LeastSquares() + 0.01 * L1To(r)`` moves a value away from its
     reference only where the estimate asks for more than 0.01, and has a closed form on bounds with
@@ -79,11 +79,14 @@ class L1To(FromReference, LeastAbsolute):
     ----------
     reference
         Finite numbers, shape (d,).
+    weights
+        w, positive numbers of shape (d,); None for 1 each.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the reference is not a vector of finite numbers.
+        If the reference is not a vector of finite numbers, or the weights are not as many positive
+        ones.
 
     Examples
     --------
@@ -93,15 +96,69 @@ class L1To(FromReference, LeastAbsolute):
     array([0.675, 0.25 , 0.075])
     """
 
+    def __init__(self, reference: ArrayLike, weights: ArrayLike | None = None) -> None:
+        super().__init__(reference)
+        self.weights = None if weights is None else validate.positive_vector("weights", weights)
+        if self.weights is not None:
+            validate.one_per_value("weights", self.weights, len(self.reference))
+
     @property
     def latex(self) -> str:
         """The loss in LaTeX."""
-        return r"\lVert f - r \rVert_1"
+        if self.weights is None:
+            return r"\lVert f - r \rVert_1"
+        return r"\sum_v w_v \lvert f_v - r_v \rvert"
 
     @property
     def family(self) -> type[LeastAbsolute]:
-        """Absolute deviations: the reference takes the place of f̃."""
-        return LeastAbsolute
+        """Absolute deviations, the reference in the place of f̃; with weights a family apart."""
+        return LeastAbsolute if self.weights is None else L1To
+
+    @property
+    def compiled_key(self) -> Hashable:
+        """The parameters that it was built with, and the weights, which are no data."""
+        key = super().compiled_key
+        return key if self.weights is None else (key, self.weights.tobytes())
+
+    def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return Σ w_v |f_v - r_v|."""
+        if self.weights is None:
+            return super().value(f, estimate)
+        return np.asarray(np.abs(f - self.reference) @ self.weights)
+
+    def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return w times the sign of f - r; 0, which is a subgradient, where they are equal."""
+        sign = super().gradient(f, estimate)
+        return sign if self.weights is None else self.weights * sign
+
+    def sublevel(self, level: Array, estimate: FrequencyEstimate) -> tuple[Array, Array]:
+        """Return r ± t/w: no term is above the level t."""
+        width = np.asarray(level)[..., None]
+        return around(
+            self.target(estimate), width if self.weights is None else width / self.weights
+        )
+
+    def kinks(self, data: tuple[Array, ...], constants: tuple[Any, ...]) -> tuple[Kinks, ...]:
+        """Return r with the slopes -w and w."""
+        if self.weights is None:
+            return super().kinks(data, constants)
+        (place,) = data
+        slope = np.broadcast_to(self.weights, place.shape)
+        return (Kinks(place, -slope, slope),)
+
+    def cone_form(
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[float, ...],
+    ) -> tuple[cp.Expression, list[cp.Constraint]]:
+        """Return d Σ w_v |f_v - r_v|."""
+        if self.weights is None:
+            return super().cone_form(f, data, constants)
+        import cvxpy as cp
+
+        (reference,) = data
+        return cp.norm1(f.size * cp.multiply(self.weights, f - reference)), []
 
 
 class Huber(Deviation):

@@ -135,17 +135,7 @@ class WeightedLeastSquares(Deviation, SeparableLoss):
     is_square = True
 
     def __init__(self, weights: ArrayLike) -> None:
-        self.weights = validate.array("weights", weights).astype(np.float64)
-        if self.weights.ndim != 1 or not self.weights.size:
-            raise InvalidInputError(f"weights must have shape (d,), got shape {self.weights.shape}")
-        # Negated, so that NaN counts as wrong.
-        is_wrong = ~((self.weights > 0) & np.isfinite(self.weights))
-        if is_wrong.any():
-            at = validate.first(is_wrong)
-            raise InvalidInputError(
-                f"weights must be positive and finite, found {self.weights[at]:g} "
-                f"at {validate.where(at)}"
-            )
+        self.weights = validate.positive_vector("weights", weights)
 
     @property
     def latex(self) -> str:

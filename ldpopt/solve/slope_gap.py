@@ -11,7 +11,7 @@ the total is at the smallest entry of g + μ n. At a minimum the entries of the 
 bounds are equal, so that least squares over these finds μ.
 
 The normals n are (f - r)/‖f - r‖ of the 2-norm, log(f/r) of the divergence, and of the 1-norm the
-signs of f - r, with any number between -1 and 1 where f equals r.
+signs of f - r times the weights w, with any number between -w and w where f equals r.
 """
 
 from __future__ import annotations
@@ -44,12 +44,15 @@ class _Normal(NamedTuple):
     distance
         Of f from the reference, in the ball's own measure, shape (...,).
     open
-        Where n may be any number between -1 and 1, as at kinks of the 1-norm.
+        Where n may be any number between -w and w, as at kinks of the 1-norm.
+    steepest
+        w, the weights of the 1-norm's deviations.
     """
 
     vector: Array
     distance: Array
     open: NDArray[np.bool_]
+    steepest: Array | float = 1.0
 
 
 def slope_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> SizedGap | None:
@@ -99,8 +102,10 @@ def _normal(ball: Near, f: Array) -> _Normal:
     if ball.norm == 1:
         near = _EQUAL * np.abs(f).max(axis=-1, keepdims=True)
         is_equal = np.abs(away) <= near
-        vector = np.where(is_equal, 0.0, np.sign(away))
-        return _Normal(vector, np.abs(away).sum(axis=-1), is_equal)
+        weights = 1.0 if ball.weights is None else ball.weights
+        vector = np.where(is_equal, 0.0, weights * np.sign(away))
+        distance = np.abs(weights * away).sum(axis=-1)
+        return _Normal(vector, distance, is_equal, weights)
     with np.errstate(divide="ignore", invalid="ignore"):
         if ball.norm == 2:
             distance = np.linalg.norm(away, axis=-1)
@@ -130,7 +135,7 @@ def _with_ball(
         # What makes the slope there that of the others, as far as it may.
         common = level + mu * middle
         wanted = (common - slope) / np.where(mu > 0, mu, 1.0)
-        vector = np.where(normal.open, np.clip(wanted, -1.0, 1.0), vector)
+        vector = np.where(normal.open, np.clip(wanted, -normal.steepest, normal.steepest), vector)
     paid = mu[..., 0] * _slack(ball, normal, vector, f)
     return slope + mu * vector, np.asarray(paid)
 

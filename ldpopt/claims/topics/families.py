@@ -196,19 +196,24 @@ def _scaled(without: Problem, groups: Sequence[NDArray[np.int64]], totals: Array
     "balls",
     "from the KKT conditions",
     "Least squares on the simplex within a ball around a reference is the root of the ball's "
-    "multiplier, in the 1-norm, the 2-norm and the Kullback-Leibler divergence.",
+    "multiplier, in the 1-norm, weighted or not, the 2-norm and the Kullback-Leibler divergence.",
     Verdict.HOLDS,
 )
 def balls(instances: InstanceSet) -> Finding:
-    """Certify the roots for three balls around the uniform distribution.
+    """Certify the roots for four balls around the uniform distribution.
 
     Red if a gap or violation exceeds GAP, or if the step from Norm-Sub straight towards the
     reference is refused nowhere.
     """
     reference = np.full(_D, 1 / _D)
     members = []
-    for norm, radius in ((1, 0.2), (2, 0.05), ("kl", 0.05)):
-        ball = Near(reference, radius, norm)  # type: ignore[arg-type]
+    shapes = [
+        Near(reference, 0.2, 1),
+        Near(reference, 0.2, 1, weights=np.linspace(0.5, 2.0, _D)),
+        Near(reference, 0.05, 2),
+        Near(reference, 0.05, "kl"),
+    ]
+    for ball in shapes:
         members.append(_Member(Problem(LeastSquares(), [*_SIMPLEX, ball]), _straight(ball)))
     return _certified(members, instances)
 

@@ -10,7 +10,8 @@ for all s of the ball, so that for any μ >= 0
 
 The bracket is the rise of a loss with another slope on what is left of the set, which ``box``
 bounds. At a minimum n is the direction of f - r, of the 1-norm its signs, and least squares over
-the values between their bounds finds μ. Both are only chosen: any choice proves something.
+the values between their bounds finds μ. Both are only chosen: any choice proves something. Weights
+w of the 1-norm's deviations multiply the signs, and ‖n‖* is the largest |n_v|/w_v.
 """
 
 from __future__ import annotations
@@ -108,8 +109,9 @@ def _multiplier(
     away = tangent.f - ball.reference
     reach = near * np.max(np.abs(tangent.f), axis=-1, keepdims=True)
     is_equal = np.abs(away) <= reach
+    weights = 1.0 if ball.weights is None else ball.weights
     if ball.norm == 1:
-        normal = np.where(is_equal, 0.0, np.sign(away))
+        normal = np.where(is_equal, 0.0, weights * np.sign(away))
     else:
         length = np.linalg.norm(away, axis=-1, keepdims=True)
         normal = away / np.where(length > 0, length, 1.0)
@@ -127,9 +129,9 @@ def _multiplier(
     squares = (counted * turned**2).sum(axis=-1)
     mu = usable(np.maximum(-along, 0.0) / np.where(squares > 0, squares, 1.0))
     if ball.norm == 1:
-        # Where f is r, any number between -1 and 1 is a slope of the norm: that which is missing.
+        # Where f is r, any number between -w and w is a slope of the norm: that which is missing.
         wanted = (level + mu[..., None] * middle - slope) / np.where(mu > 0, mu, 1.0)[..., None]
-        normal = np.where(is_equal, np.clip(wanted, -1.0, 1.0), normal)
+        normal = np.where(is_equal, np.clip(wanted, -weights, weights), normal)
     return normal, mu
 
 
@@ -138,7 +140,8 @@ def _slack(ball: Near, normal: Array, f: Array) -> Array:
     away = f - ball.reference
     products = normal * away
     if ball.norm == 1:
-        size = np.max(np.abs(normal), axis=-1)
+        weights = 1.0 if ball.weights is None else ball.weights
+        size = np.max(np.abs(normal) / weights, axis=-1)
     else:
         size = np.sqrt(np.sum(normal**2, axis=-1))
     terms = f.shape[-1] + 8

@@ -511,16 +511,28 @@ def _near(constraint: constraints.Near, of: str, names: Names) -> Part:
     stated = _Stated(of)
     difference = F[V] - reference[V]
     meanings = {reference.name: "the reference", price.name: f"the multiplier of {of}"}
+    numbers: dict[str, Array] = {reference.name: constraint.reference}
+    weight: Any = sp.Integer(1)
+    if constraint.weights is not None:
+        weights = names.base("w")
+        weight = weights[V]
+        meanings[weights.name] = "the weights of the deviations"
+        numbers[weights.name] = constraint.weights
     slope = None
     # The absolute value has no derivative where f is the reference: a letter stands for it.
     if constraint.norm == 1:
         slope = names.base("s")
-        meanings[slope.name] = f"slopes of {price.name} |f_v - {reference.name}_v|"
-        stated.add("dual feasibility", at_most(sp.Abs(slope[V]), price))
-        # Only where f is the reference may a slope lie between -ρ and ρ.
-        size = price * sp.Abs(difference)
-        stated.add("complementarity", equation(slope[V] * difference, size))
-    distance, limit, gradient = _distance_of(constraint, reference, price, slope)
+        of_deviation = weight * sp.Abs(difference)
+        weighted = "" if constraint.weights is None else " w_v"
+        meanings[slope.name] = f"slopes of {price.name}{weighted} |f_v - {reference.name}_v|"
+        stated.add("dual feasibility", at_most(sp.Abs(slope[V]), price * weight))
+        # Only where f is the reference may a slope lie between -ρ w and ρ w.
+        stated.add("complementarity", equation(slope[V] * difference, price * of_deviation))
+        distance = total_of(of_deviation.subs(V, U))
+        limit = number(constraint.radius)
+        gradient = slope[V]
+    else:
+        distance, limit, gradient = _distance_of(constraint, reference, price)
     stated.add("primal feasibility", at_most(distance, limit), ONCE)
     stated.add("dual feasibility", at_least(price), ONCE)
     stated.add("complementarity", equation(price * (distance - limit)), ONCE)
@@ -543,7 +555,7 @@ def _near(constraint: constraints.Near, of: str, names: Names) -> Part:
         stated.conditions,
         meanings,
         multipliers,
-        lambda d: {reference.name: constraint.reference},
+        lambda d: numbers,
     )
 
 
@@ -556,14 +568,10 @@ def _require_slopes(constraint: constraints.Near) -> None:
         )
 
 
-def _distance_of(
-    constraint: constraints.Near, reference: Any, price: Any, slope: Any
-) -> tuple[Any, Any, Any]:
-    """Return the distance from the reference, what it may be, and the price's push on f_v."""
+def _distance_of(constraint: constraints.Near, reference: Any, price: Any) -> tuple[Any, Any, Any]:
+    """Return a smooth distance from the reference, its limit, and the price's push on f_v."""
     radius = number(constraint.radius)
     difference = F[V] - reference[V]
-    if constraint.norm == 1:
-        return total_of(sp.Abs(difference).subs(V, U)), radius, slope[V]
     if constraint.norm == 2:
         # Half the square: its gradient is the difference, where the norm's own divides by 0.
         return total_of((difference**2 / 2).subs(V, U)), radius**2 / 2, price * difference

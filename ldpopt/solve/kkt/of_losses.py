@@ -258,6 +258,11 @@ def _absolute(loss: losses.LeastAbsolute, names: Names) -> LossForm:
     is_reference = isinstance(loss, losses.L1To)
     place = names.base("r" if is_reference else "f̃")
     sign = names.base("s")
+    if isinstance(loss, losses.L1To) and loss.weights is not None:
+        raise UnsupportedProblemError(
+            f"{loss!r} with weights has no conditions value by value yet: the multipliers of a "
+            "solution are in solution.duals"
+        )
     return LossForm(
         # All of it is a kink: nothing is left to differentiate.
         sp.Integer(0),

@@ -57,7 +57,9 @@ def ball_roots(rest: Formulation, ball: Constraint, d: int) -> BallRoots | None:
         return None
     # A loss that keeps values at zero would keep the halves' values there too, below their bounds.
     separable = rest.loss.separable
-    if ball.norm == 1 and separable is not None and not separable.is_divergence:
+    # With weights the two sums do not follow from total and radius.
+    is_plain = ball.norm == 1 and ball.weights is None
+    if is_plain and separable is not None and not separable.is_divergence:
         return BallRoots("two roots", lambda estimate: _of_deviations(rest, ball, estimate))
     region = rest.region(d)
     is_nonnegative = not region.lower_count or region.lower_is_zero

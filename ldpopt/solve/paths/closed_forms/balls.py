@@ -66,7 +66,7 @@ def _ball_of(constraint: Constraint, total: float | None) -> _Ball | None:
     reference = constraint.reference
     radius = constraint.radius
     if constraint.norm == 1:
-        return _Ball(L1To(reference), radius)
+        return _Ball(L1To(reference, constraint.weights), radius)
     if constraint.norm == 2:
         return _Ball(_SquaresTo(reference), radius**2 / 2)
     # The divergence of the constraint has the term Σ r - Σ f too, which a total fixes.

@@ -4,6 +4,9 @@ Let φ be convex. On such a set the projection of f̃ moves every value that is 
 same amount c, and every other one by less in that direction. So the slopes φ'(f_v - f̃_v) are those
 that one multiplier of the total explains, and the projection minimises Σ φ(f_v - f̃_v) as well:
 absolute deviations, Huber's function, and, as a limit of powers, the largest deviation.
+
+Absolute deviations with weights are no one function. What clipping leaves of the total then goes to
+the values of the smallest weights, each as far as its bound.
 """
 
 from __future__ import annotations
@@ -13,9 +16,9 @@ from numpy.typing import NDArray
 
 from ldpopt import closed_form
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses import Huber, LeastAbsolute, MaxAbsolute
+from ldpopt.losses import Huber, L1To, LeastAbsolute, MaxAbsolute
 from ldpopt.solve.formulation import Formulation
-from ldpopt.solve.paths.closed_forms.registry import solves_on_boxes
+from ldpopt.solve.paths.closed_forms.registry import Match, solves_family, solves_on_boxes
 
 
 @solves_on_boxes(Huber, name="clip, then least squares")
@@ -26,3 +29,22 @@ def _least_deviations(estimate: FrequencyEstimate, formulation: Formulation) -> 
     region = formulation.region(estimate.d)
     target = formulation.loss.target(estimate)  # type: ignore[attr-defined]  # all three have it
     return closed_form.least_absolute(target, region.lower, region.upper, region.total)
+
+
+@solves_family
+def weighted_deviations(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
+    """Return the form of weighted deviations from a reference, on bounds and at most one total."""
+    loss = formulation.loss
+    if not isinstance(loss, L1To) or loss.weights is None or not formulation.is_box(estimate.d):
+        return None
+    weights = loss.weights
+
+    def evaluate() -> NDArray[np.float64]:
+        region = formulation.region(estimate.d)
+        f = closed_form.weighted_deviations(
+            loss.reference, weights, region.lower, region.upper, region.total
+        )
+        # The same for all trials: the loss does not look at the estimate.
+        return np.broadcast_to(f, estimate.frequencies.shape).copy()
+
+    return Match("clip, then the smallest weights", evaluate)
