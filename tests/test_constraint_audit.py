@@ -87,6 +87,68 @@ def test_a_true_constraint_is_worth_what_it_saves():
     assert row.users > 0
 
 
+def sources(seed):
+    """Return a collection of the values, and one of the four groups."""
+    rng = np.random.default_rng(seed)
+    groups = np.split(np.arange(D), 4)
+    oracle = oracles.GRR(1.0, 4)
+    users = rng.multinomial(N // 2, [FALLING[group].sum() / N for group in groups])
+    of_groups = oracle.estimate(oracle.simulate_counts(users, rng), N // 2)
+    drawn = rng.multinomial(N, FALLING / N)
+    values = OUE.estimate(OUE.simulate_counts(drawn, rng), N)
+    return ldpopt.Sources([values, ldpopt.Source(of_groups, groups=groups)])
+
+
+def stein(problem, both):
+    """Return Stein's estimate of the squared error from dense matrices."""
+    combined = both.combined()
+    y = combined.frequencies
+    covariance = combined.noise.covariance(y) @ np.eye(D)
+    slopes = problem.solve(both).jacobian().dense()
+    missed = np.sum((problem.minimise(both) - y) ** 2)
+    return (missed - np.trace(covariance) + 2 * np.trace(slopes @ covariance)) / D
+
+
+def test_an_audit_of_sources_is_of_what_they_say_together():
+    total = [constraints.SumsTo(1.0)]
+    true = Problem(losses.LeastSquares(), [census(0.0), *total])
+    both = sources(0)
+    row = true.audit(both, trials=19).rows[0]
+    without = stein(Problem(losses.LeastSquares(), total), both)
+    assert row.worth == pytest.approx(without - stein(true, both), rel=1e-6)
+    # Both collections are seen: fewer users would be refuted less often.
+    false = Problem(losses.LeastSquares(), [census(0.04), *total])
+    audited = [(sources(seed), sources(seed).sources[0].estimate) for seed in range(8)]
+    refuted = [[false.audit(raw, trials=19).rows[0].is_refuted for raw in pair] for pair in audited]
+    together, values = np.mean(refuted, axis=0)
+    assert together > 0.9
+    assert values < 0.8
+    held = [true.audit(both, trials=19).rows[0].is_refuted for both, _ in audited]
+    # Of eight draws at the level .05 four have a probability of 4e-4.
+    assert np.sum(held) < 4
+
+
+def test_sources_without_an_exact_derivative_are_moved_as_one():
+    both = sources(0)
+    # A price on variation has no face for measured groups: it is differentiated along draws.
+    priced = losses.LeastSquares() + 1e-9 * losses.TotalVariation()
+    total = [constraints.SumsTo(1.0)]
+    drawn = Problem(priced, total).audit(both, trials=19)
+    exact = Problem(losses.LeastSquares(), total).audit(both, trials=19)
+    assert drawn.risk == pytest.approx(exact.risk, rel=0.5)
+    assert drawn.rows[0].worth == pytest.approx(exact.rows[0].worth, abs=exact.rows[0].high)
+    with pytest.raises(InvalidInputError, match="several measurements, whose noise"):
+        Problem(losses.BinomialMLE(), total).audit(both)
+
+
+def test_what_others_imply_is_worth_nothing_and_not_a_rounding():
+    # The groups are all values: their totals have a sum already.
+    problem = Problem(losses.LeastSquares(), [*SIMPLEX, census(0.05)])
+    audit = problem.audit(sources(0), trials=19)
+    row = audit.rows[1]
+    assert (row.low, row.worth, row.high) == (0.0, 0.0, 0.0)
+
+
 def test_an_audit_shows_itself():
     raw = collected(FALLING, 0)
     problem = Problem(losses.LeastSquares(), [*SIMPLEX, census(0.07)])

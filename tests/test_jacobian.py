@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from ldpopt import FrequencyEstimate, Problem, constraints, losses, oracles, priors
+from ldpopt import FrequencyEstimate, Problem, Source, Sources, constraints, losses, oracles, priors
 from ldpopt.errors import InfeasibleError, InvalidInputError, NoDerivativeError
 from ldpopt.losses.normalised import TiltedGaussianMLE
 from ldpopt.solve.jacobian import jacobian
@@ -101,6 +101,60 @@ def test_a_point_of_a_solver_has_a_jacobian_too():
     solution = problem.solve(raw)
     assert solution.path == "conic"
     assert central(problem, raw, 1e-3) == pytest.approx(solution.jacobian().dense(), abs=1e-6)
+
+
+ALL = [[0, 1], [2, 3], [4, 5]]
+OVERLAPPING = [[0, 1, 2], [2, 3], [5]]
+
+
+@pytest.mark.parametrize(
+    ("loss", "stated", "groups"),
+    [
+        (losses.LeastSquares(), [], ALL),
+        (losses.LeastSquares(), SIMPLEX, ALL),
+        (losses.LeastSquares(), [*SIMPLEX, constraints.Monotone(np.arange(D))], OVERLAPPING),
+        (losses.LeastSquares(), [*SIMPLEX, SETS["groups"]], OVERLAPPING),
+        (losses.BinomialMLE(), SIMPLEX, None),
+    ],
+)
+def test_a_solution_for_several_measurements_moves_as_they_do_together(loss, stated, groups):
+    values = [OUE.estimate([400, 390, 320, 330, 300, 280], N), estimate_of(POINT[::-1])]
+    if groups is not None:
+        totals = FrequencyEstimate([0.6, 0.25, 0.1], noise=np.full(3, 1e-4), is_raw=True)
+        values.append(Source(totals, groups=groups))
+    sources = Sources(values)
+    problem = Problem(loss, stated)
+    solution = problem.solve(sources)
+    derivative = solution.jacobian()
+    # Squares move along a line; a longer step then divides what a solver leaves over.
+    step = 1e-4 if groups is None else 1e-3
+    sides = [
+        np.stack([problem.minimise(sources.moved(sign * step * unit)) for unit in np.eye(D)])
+        for sign in (1, -1)
+    ]
+    differences = (sides[0] - sides[1]).T / (2 * step)
+    # Points of a solver are right to some 1e-9, over the step.
+    assert derivative.dense() == pytest.approx(differences, abs=1e-5)
+    assert derivative.diagonal == pytest.approx(np.diag(derivative.dense()), abs=1e-12)
+    moved = derivative.vjp(np.eye(D)).T
+    assert moved == pytest.approx(derivative.dense(), abs=1e-12)
+    assert derivative.shape == (D, D)
+    # The combination itself moves by as much.
+    combined = sources.combined().frequencies
+    assert sources.moved(POINT).combined().frequencies - combined == pytest.approx(POINT)
+
+
+def test_the_side_of_a_kink_counts_for_several_measurements_too():
+    totals = FrequencyEstimate([0.75, 0.25], noise=np.full(2, 1e-4), is_raw=True)
+    values = FrequencyEstimate([0.5, 0.25, 0.0, 0.25], noise=np.full(4, 1e-4), is_raw=True)
+    sources = Sources([values, Source(totals, groups=[[0, 1], [2, 3]])])
+    problem = Problem(losses.LeastSquares(), SIMPLEX)
+    solution = problem.solve(sources)
+    assert solution.jacobian().is_one_sided
+    for move in ([0.0, 0.0, 1.0, 0.0], [0.0, 0.0, -1.0, 0.0]):
+        ahead = problem.minimise(sources.moved(1e-6 * np.array(move)))
+        derivative = solution.jacobian(towards=move)
+        assert derivative @ move == pytest.approx((ahead - solution.frequencies) / 1e-6, abs=1e-6)
 
 
 def test_degrees_of_freedom_count_what_moves():

@@ -67,6 +67,22 @@ class Term(NamedTuple):
         )
 
 
+class Totals(NamedTuple):
+    """What the measured totals A f of groups add to the second derivatives of a joint loss.
+
+    Attributes
+    ----------
+    members
+        A, sparse of shape (m, d).
+    curvature, sensitivity
+        Second derivatives in each total twice, and (negated) in it and its measurement, shape (m,).
+    """
+
+    members: csr_array
+    curvature: Array
+    sensitivity: Array
+
+
 class JointLoss(Loss):
     """Σ_k w_k ℓ(A_k f; ỹ_k): a loss added over the measurements of a ``Sources``.
 
@@ -204,6 +220,54 @@ class JointLoss(Loss):
             if term.members is None
         ]
         return np.asarray(np.sum(parts, axis=0))
+
+    def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array | None:
+        """Return what a slope loses as all measurements of its value rise: groups add to it.
+
+        Of the squares that is how it follows the combination, since their measurements move it by
+        as much as they move together.
+        """
+        return self._sensitivity(f, [term for term in self._terms if term.members is None])
+
+    def _sensitivity(self, f: Array, terms: Sequence[Term]) -> Array | None:
+        """Return the sum of the terms' sensitivities; None if one is not known."""
+        # Terms that shift their measurement to a sum are not sums over values.
+        if self.loss.separable is None or self.loss.is_centred:
+            return None
+        total: Array = np.zeros(())
+        for term in terms:
+            part = term.loss.sensitivity(term.seen(f), term.estimate)
+            if part is None:
+                return None
+            total = total + term.weight * part
+        return total
+
+    def totals(self, f: Array) -> Totals | None:
+        """Return what the totals of groups add at f, shape (d,); None where no group is measured.
+
+        Only where ``sensitivity`` is known.
+        """
+        from scipy import sparse
+
+        terms = [term for term in self._terms if term.members is not None]
+        if not terms:
+            return None
+        curvature = []
+        sensitivity = []
+        for term in terms:
+            seen = term.seen(f)
+            bend = term.weight * term.loss.curvature(term.estimate, seen, seen)
+            curvature.append(np.broadcast_to(bend, seen.shape))
+            part = self._sensitivity(f, [term])
+            assert part is not None  # as the caller has looked
+            sensitivity.append(np.broadcast_to(part, seen.shape))
+        stacked: Any = [term.members for term in terms]
+        members = sparse.vstack(stacked, format="csr")
+        return Totals(members, np.concatenate(curvature), np.concatenate(sensitivity))
+
+    def moved(self, by: Array) -> JointLoss:
+        """Return the loss for sources that moved as the values did, by b of shape (d,)."""
+        return type(self)(self.loss, self.sources.moved(by))
 
     def sublevel(self, level: Array, estimate: FrequencyEstimate) -> tuple[Array, Array] | None:
         """Return where no measurement of the values costs more than the level alone."""

@@ -23,6 +23,7 @@ from ldpopt.risks.collection import Kind, Moves
 from ldpopt.risks.result import quantile
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.jacobian import jacobian
+from ldpopt.solve.joint import about_moved
 from ldpopt.tables import ShownAsTable, TitledTable, data_frame
 
 Array = NDArray[np.float64]
@@ -34,6 +35,9 @@ _DENSE = 5_000
 # the bootstrap adds to the noise where a set is not convex: those of ``ldpopt.risk``.
 _PROBES = 12
 _ALPHA = 0.1
+
+# Differences of risks up to this share of the noise are rounding.
+_ROUNDING = 1e-12
 
 _HEADINGS = ("constraint", "worth in MSE", "interval", "in users", "p-value", "verdict")
 
@@ -197,12 +201,29 @@ class _Judge:
         problem = self.build(self.loss, constraints)
 
         def rule(estimate: FrequencyEstimate) -> FrequencyEstimate:
-            return estimate.processed(problem.minimise(estimate))
+            return estimate.processed(self._minimised(estimate, constraints, problem))
 
         derivative: Derivative | None = None
         if self.kind == "sure":
             derivative = self._derivative(constraints, problem)
         return Evidence.of(self.collection, rule, self.moves, self.kind, derivative)
+
+    def _minimised(
+        self, estimate: FrequencyEstimate, constraints: Sequence[Constraint], problem: Solvable
+    ) -> Array:
+        """Return the minimisers for the collection's estimate, or for a stack of moved ones."""
+        raw = self.collection.raw
+        if about_moved(self.loss, np.zeros(raw.d)) is self.loss:
+            return problem.minimise(estimate)
+        if estimate.frequencies.ndim == 1:
+            return problem.minimise(raw)
+        # Groups are measured too: what moved the combination moved each measurement.
+        rows = []
+        for row in estimate.frequencies:
+            loss = about_moved(self.loss, row - raw.frequencies)
+            moved = self.collection.moved(row)
+            rows.append(self.build(loss, constraints).minimise(moved))
+        return np.stack(rows)
 
     def _derivative(
         self, constraints: Sequence[Constraint], problem: Solvable
@@ -221,8 +242,12 @@ class _Judge:
             without = self.evidence(others)
         except InvalidInputError as reason:
             return float("nan"), float("nan"), f"without it there is no solution: {reason}"
+        worth = without.excess(whole)
+        # What the others imply is worth nothing; the rest of a difference of equals is rounding.
+        if abs(worth) <= _ROUNDING * self.collection.noise_total:
+            return 0.0, 0.0, ""
         variance = without.excess_variance(whole, self.collection)
-        return without.excess(whole) / k, quantile(0.95) * variance**0.5 / k, ""
+        return worth / k, quantile(0.95) * variance**0.5 / k, ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ldpopt.errors import NoDerivativeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.losses.base import SeparableLoss
+from ldpopt.losses.joint import JointLoss, Totals
 from ldpopt.solve.certificate.active_rows import NormalEquations
 from ldpopt.solve.certificate.competitors import stated
 from ldpopt.solve.certificate.intervals import Box
@@ -99,6 +100,13 @@ class HeldRows:
             self.names[places],
         )
 
+    def widened(self, count: int) -> HeldRows:
+        """Return the rows in a space of further variables, which they leave out."""
+        from scipy import sparse
+
+        left_out = sparse.csr_array((len(self.side), count))
+        return replace(self, matrix=sparse.hstack([self.matrix, left_out], format="csr"))
+
     def prices(self, multipliers: Array) -> Array:
         """Return what bounds the size of each row's multiplier, given the multipliers."""
         # Number -1 takes the infinite last entry: such a row has no sum that prices it.
@@ -136,6 +144,28 @@ class Face:
     weak_sides: NDArray[np.int64]
     weak_rows: HeldRows
     kinks: tuple[str, ...] = field(default=())
+
+    def with_totals(self, totals: Totals) -> Face:
+        """Return the face of values and totals t = A f of groups, shape (d + m,): a sum over both.
+
+        The totals are free, and the rows A f - t = 0 tie them to the values.
+        """
+        from scipy import sparse
+
+        m = len(totals.curvature)
+        none = np.zeros(m, dtype=np.int64)
+        ties = sparse.hstack([totals.members, -sparse.eye_array(m)], format="csr")
+        names = [f"the total of measured group {i}" for i in range(m)]
+        return Face(
+            fixed=np.concatenate([self.fixed, none.astype(np.bool_)]),
+            rows=_joined([self.rows.widened(m), _rows(ties, none, names)]),
+            curvature=np.concatenate([self.curvature, totals.curvature]),
+            sensitivity=np.concatenate([self.sensitivity, totals.sensitivity]),
+            is_centred=self.is_centred,
+            weak_sides=np.concatenate([self.weak_sides, none]),
+            weak_rows=self.weak_rows.widened(m),
+            kinks=self.kinks,
+        )
 
 
 @dataclass(eq=False)
@@ -307,7 +337,9 @@ def _second_derivatives(loss: Loss, start: FrequencyEstimate, f: Array) -> tuple
     """Return ∂²L/∂f² and -∂²L/∂f∂f̃ of each value, or raise the error that they are not known."""
     smooth = loss.smooth_part
     sensitivity = None if smooth is None else loss.sensitivity(f, start)
-    if smooth is None or sensitivity is None or not loss.convex or smooth.separable is None:
+    # Of several measurements the totals of groups are added by ``Face.with_totals``.
+    is_sum = smooth is not None and (smooth.separable is not None or isinstance(smooth, JointLoss))
+    if smooth is None or sensitivity is None or not loss.convex or not is_sum:
         raise NoDerivativeError(
             f"no exact derivative: {loss!r} is not a smooth convex sum over values whose second "
             "derivatives are known (a fitted prior moves with the estimate); ldpopt.risk takes "
@@ -363,7 +395,7 @@ def _signs(differences: Array, along: Array) -> Array:
 def _bounds(formulation: Formulation, start: FrequencyEstimate, f: Array) -> Box:
     region = formulation.region(start.d)
     smooth = formulation.loss.smooth_part
-    assert isinstance(smooth, SeparableLoss)  # _second_derivatives has looked
+    assert isinstance(smooth, SeparableLoss | JointLoss)  # _second_derivatives has looked
     ends = stated(smooth, start, region, f)
     return Box(*(np.broadcast_to(end, f.shape) for end in ends))
 

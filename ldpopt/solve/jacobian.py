@@ -23,6 +23,7 @@ from ldpopt import validate
 from ldpopt.constraints import LinearInequalities
 from ldpopt.errors import InvalidInputError, NoDerivativeError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses.joint import JointLoss, Totals
 from ldpopt.solve.certificate.competitors import AT_END
 from ldpopt.solve.face import EXACT, Face, face_of
 from ldpopt.solve.formulation import Formulation
@@ -39,6 +40,9 @@ _LARGEST_BASIS = 4 * 10**7
 
 # A multiplier above this share of the slopes shows that a bound holds in earnest.
 _CLEAR = 1e-7
+
+# Products with so many unit vectors are taken at once.
+_COLUMNS = 256
 
 # Up to this size, of order 1, a multiplier of the program for one side is rounding.
 _SLACK = 1e-7
@@ -91,6 +95,9 @@ class Jacobian:
         """(d, d)."""
         return len(self._block), len(self._block)
 
+    def __len__(self) -> int:
+        return self.shape[0]
+
     def __matmul__(self, moves: ArrayLike) -> Array:
         """Return the moves of the solution with moves of the estimate, (d,) or (d, m)."""
         x = self._columns("moves", moves)
@@ -125,7 +132,7 @@ class Jacobian:
 
     def dense(self) -> Array:
         """Return the matrix, shape (d, d)."""
-        return self @ np.eye(len(self._block))
+        return self @ np.eye(len(self))
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         """Return the matrix."""
@@ -156,18 +163,18 @@ class Jacobian:
 
     def _columns(self, what: str, vectors: ArrayLike) -> Array:
         x = np.asarray(validate.array(what, vectors), dtype=np.float64)
-        d = len(self._block)
+        d = len(self)
         if x.ndim not in (1, 2) or len(x) != d:
             raise InvalidInputError(f"{what} must have shape ({d},) or ({d}, m), got {x.shape}")
         return x.reshape(d, -1)
 
     def __repr__(self) -> str:
-        d = len(self._block)
+        d = len(self)
         return f"Jacobian(d={d}, degrees of freedom {self.trace:.6g}, {self._side})"
 
     def _repr_html_(self) -> str:
         """Return what is known of the matrix, without its numbers."""
-        d = len(self._block)
+        d = len(self)
         facts = [
             ("matrix", f"{d:,} × {d:,}"),
             ("degrees of freedom", f"{self.trace:.6g}"),
@@ -178,6 +185,51 @@ class Jacobian:
     @property
     def _side(self) -> str:
         return "one-sided: " + "; ".join(self.kinks[:3]) if self.kinks else "exact"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JointJacobian(Jacobian):
+    """The same where totals of groups are measured too: a block of the Jacobian of both.
+
+    With M the moves of values and totals t = A f by their slopes, s their sensitivities, it is
+    [I 0] M diag(s) [I; A]: each measurement moves by what it sees of the values' move.
+    """
+
+    _members: Any  # A, sparse (m, d)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(d, d)."""
+        d = self._members.shape[1]
+        return d, d
+
+    def __matmul__(self, moves: ArrayLike) -> Array:
+        """Return the moves of the solution with moves of the combination, (d,) or (d, m)."""
+        x = self._columns("moves", moves)
+        seen = np.concatenate([x, self._members @ x])
+        moved = self._moved(self._sensitivity[:, None] * seen)
+        return moved[: len(x)].reshape(np.shape(moves))
+
+    def vjp(self, gradient: ArrayLike) -> Array:
+        """Return Jᵀ g for g of shape (d,) or (d, m)."""
+        g = self._columns("gradient", gradient)
+        of_totals = np.zeros((self._members.shape[0], g.shape[1]))
+        moved = self._sensitivity[:, None] * self._moved(np.concatenate([g, of_totals]))
+        result = moved[: len(g)] + self._members.T @ moved[len(g) :]
+        return np.asarray(result).reshape(np.shape(gradient))
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """How much each value moves as it alone does, shape (d,): d products."""
+        d = len(self)
+        result = np.empty(d)
+        # In parts: the matrix itself may have no room.
+        for first in range(0, d, _COLUMNS):
+            places = np.arange(first, min(first + _COLUMNS, d))
+            units = np.zeros((d, len(places)))
+            units[places, places - first] = 1.0
+            result[places] = (self @ units)[places, places - first]
+        return result
 
 
 def jacobian(
@@ -217,6 +269,12 @@ def jacobian(
     if separate is not None:
         return separate
     face = face_of(formulation, start, f)
+    loss = formulation.loss
+    totals = loss.totals(f) if isinstance(loss, JointLoss) else None
+    if totals is not None:
+        face = face.with_totals(totals)
+        if direction is not None:
+            direction = np.concatenate([direction, totals.members @ direction])
     # Without a direction all that holds by accident is kept, as if it held in earnest.
     held_values = face.weak_sides != 0
     held_rows = np.ones(len(face.weak_rows.side), dtype=np.bool_)
@@ -227,7 +285,7 @@ def jacobian(
     from scipy import sparse
 
     matrix = sparse.csr_array(sparse.vstack(rows, format="csr"))
-    return _on_face(face, face.fixed | held_values, matrix)
+    return _on_face(face, face.fixed | held_values, matrix, totals)
 
 
 def _without_rows(formulation: Formulation, start: FrequencyEstimate, f: Array) -> Jacobian | None:
@@ -277,7 +335,7 @@ def _without_rows(formulation: Formulation, start: FrequencyEstimate, f: Array) 
     return Jacobian(block, height, basis, every, loss.is_centred, ())
 
 
-def _on_face(face: Face, fixed: NDArray[np.bool_], matrix: Any) -> Jacobian:
+def _on_face(face: Face, fixed: NDArray[np.bool_], matrix: Any, totals: Totals | None) -> Jacobian:
     """Return the Jacobian with some values and rows that stay what they are."""
     from scipy import sparse
 
@@ -301,7 +359,8 @@ def _on_face(face: Face, fixed: NDArray[np.bool_], matrix: Any) -> Jacobian:
     before = np.asarray(abs(matrix).sum(axis=1)).ravel()
     rows = rows[np.flatnonzero(sizes > _DEPENDENT * before)]
     basis = _basis(rows, height)
-    return Jacobian(block, height, basis, face.sensitivity, face.is_centred, face.kinks)
+    parts = (block, height, basis, face.sensitivity, face.is_centred, face.kinks)
+    return Jacobian(*parts) if totals is None else JointJacobian(*parts, totals.members)
 
 
 def _blocks(matrix: Any, fixed: NDArray[np.bool_]) -> NDArray[np.int64]:

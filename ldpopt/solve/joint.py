@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import (
     Entropy,
@@ -20,6 +21,8 @@ from ldpopt.losses import (
 from ldpopt.losses.joint import JointLikelihood, JointLoss
 from ldpopt.solve.formulation import Formulation
 from ldpopt.sources import Sources
+
+Array = NDArray[np.float64]
 
 # Losses that measure f alone: over several measurements they count once.
 _PENALTIES = (Entropy, GroupNorm, KLTo, L1To, TotalVariation)
@@ -66,3 +69,27 @@ def _joint(loss: Loss, sources: Sources) -> Loss:
     # Of measurements of the values themselves the likelihood is a sum over values.
     is_sum_over_values = loss.is_likelihood and loss.separable is not None
     return JointLikelihood(loss, sources) if is_sum_over_values else joint
+
+
+def require_combinable(loss: Loss) -> None:
+    """Raise an error if more than the combination of several measurements decides the solution.
+
+    Of squares it alone does, and its noise is known.
+    """
+    for _, term in loss.leaves():
+        if isinstance(term, JointLoss) and not term.is_square:
+            raise InvalidInputError(
+                "the combination of several measurements, whose noise is known, does not decide "
+                f"what {term.loss!r} finds: use LeastSquares(), which weighs each by its precision"
+            )
+
+
+def about_moved(loss: Loss, by: Array) -> Loss:
+    """Return a loss for sources that moved as the values did, by b of shape (d,); others as is."""
+    if isinstance(loss, JointLoss):
+        return loss.moved(by)
+    leaves = list(loss.leaves())
+    if not any(isinstance(term, JointLoss) for _, term in leaves):
+        return loss
+    terms = [about_moved(term, by) for _, term in leaves]
+    return WeightedSum(terms, [weight for weight, _ in leaves])

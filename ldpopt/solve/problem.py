@@ -21,7 +21,7 @@ from ldpopt.risks import Collection
 from ldpopt.solve import constrained_intervals, feasibility, parameter_path
 from ldpopt.solve.audit import Audit, audit
 from ldpopt.solve.formulation import Formulation
-from ldpopt.solve.joint import about_one
+from ldpopt.solve.joint import about_one, require_combinable
 from ldpopt.solve.judging import judged
 from ldpopt.solve.paths.closed_forms import closed_form_for
 from ldpopt.solve.plan import Plan
@@ -430,7 +430,7 @@ class Problem(Formulation):
 
     def audit(
         self,
-        raw: FrequencyEstimate,
+        raw: FrequencyEstimate | Sources,
         sets: Sets | NamedSets | None = None,
         *,
         level: float = 0.05,
@@ -448,7 +448,8 @@ class Problem(Formulation):
         Parameters
         ----------
         raw
-            One raw estimate of shape (d,), with n and an oracle, or with noise given by hand.
+            One raw estimate of shape (d,), with n and an oracle, or with noise given by hand; or
+            ``Sources``, with squares for a loss: the reports are then those of all.
         sets
             The queries whose error counts, as in ``FrequencyEstimate.query``; None for the values.
         level
@@ -465,13 +466,15 @@ class Problem(Formulation):
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            If there is no constraint, the estimate is not one raw estimate with its noise, or a
-            number is out of its range.
+            If there is no constraint, the estimate is not one raw estimate with its noise, a number
+            is out of its range, or a likelihood meets several measurements: what it finds does not
+            depend on their combination alone, whose noise is known.
 
         Notes
         -----
         Cost: a solve and a derivative per constraint, and two projections per trial: fast where
-        these have closed forms, a program each where not.
+        these have closed forms, a program each where not. Where sources measure groups, the noise
+        of the combination takes d products besides.
 
         Examples
         --------
@@ -489,8 +492,11 @@ class Problem(Formulation):
         # With fewer no p-value could be 0.05.
         trials = validate.integer("trials", trials, minimum=19)
         generator = validate.generator(rng)
-        collection = Collection(raw, sets, "an audit")
-        return audit(self.at(raw), Problem, collection, level=level, trials=trials, rng=generator)
+        stated, about = about_one(self, raw)
+        require_combinable(stated.loss)
+        collection = Collection(about, sets, "an audit")  # type: ignore[arg-type]  # it looks
+        formulation = stated.at(collection.raw)
+        return audit(formulation, Problem, collection, level=level, trials=trials, rng=generator)
 
     def interval(
         self, estimate: FrequencyEstimate | Sources, level: float = 0.95, sets: Sets | None = None

@@ -93,6 +93,9 @@ class Solution:
     def jacobian(self, towards: ArrayLike | None = None) -> Jacobian:
         """Return ∂f̂/∂f̃, the derivative of the solution in the estimate, from its active face.
 
+        Of a solution for ``Sources`` it is that along moves of the values which every measurement
+        follows, groups by their totals: of squares, the derivative in ``sources.combined()``.
+
         Parameters
         ----------
         towards

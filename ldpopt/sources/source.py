@@ -86,6 +86,16 @@ class Source(Immutable):
             return source
         return cls(source.estimate, source.groups, drift=source.drift, name=name)
 
+    def moved(self, by: Array) -> Source:
+        """Return the same measurement with other numbers, higher by ``by`` of shape (size,)."""
+        before = self.estimate
+        noise = before.noise
+        stated: dict[str, Any] = {"noise": noise}
+        if noise.protocol is not None:
+            stated = {"n": noise.n, "oracle": noise.protocol}
+        estimate = FrequencyEstimate(before.frequencies + by, labels=before.labels, **stated)
+        return Source(estimate, self.groups, drift=self.drift, name=self.name)
+
     @property
     def size(self) -> int:
         """How many numbers were estimated."""

@@ -206,6 +206,17 @@ class Sources(ShownAsTable, Immutable):
             method="base",
         )
 
+    def moved(self, by: Array) -> Sources:
+        """Return the sources as they were if each had measured values that are higher by b, (d,).
+
+        Their combination moves by b.
+        """
+        moved = []
+        for source, members in zip(self.sources, self.members, strict=True):
+            seen = by if members is None else members @ by
+            moved.append(source.moved(seen))
+        return Sources(moved, independent=True)
+
     def on_forest(self) -> tuple[Array, Index, Array]:
         """Return measurements, parents and precisions of the forest of groups and values.
 
