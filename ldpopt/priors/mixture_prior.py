@@ -198,9 +198,7 @@ def _stacked(binned: Binned, edges: Array, families: list[Array]) -> tuple[Array
 
     logs = np.log(edges)
     knots = {
-        (ratio, phase): _knots(binned, ratio, phase)
-        for ratio in PIECES + HATS
-        for phase in _PHASES
+        (ratio, phase): _knots(binned, ratio, phase) for ratio in PIECES + HATS for phase in _PHASES
     }
     rows = sum(map(len, [*knots.values(), *families]))
     components = np.zeros((rows, len(edges)))

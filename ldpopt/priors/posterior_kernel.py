@@ -34,7 +34,6 @@ def moments(
     noise
         The variance of an estimate of a count of 0, and its growth with the count.
     """
-    variance, slope = noise
     result = np.empty((3, len(y)))
     logs = np.empty(len(support))
     for i in range(len(y)):
