@@ -106,7 +106,6 @@ def risk(
     Example: ldpopt risk counts.json --methods base,norm-sub,power-ns --out risks.csv
     """
     from ldpopt.collection.results import result_suffix, write_columns
-    from ldpopt.rendering.risk_table import risk_table
     from ldpopt.studies.risk import compare_risk
 
     # All that can be refused without reading the reports is refused before reading them.
@@ -142,11 +141,7 @@ def risk(
     if as_json:
         print_json(_record(table))
     else:
-        # The sentences are whole lines, for scripts that read them.
-        output.print(table.title, highlight=False, markup=False, soft_wrap=True)
-        output.print(risk_table(table, output.width))
-        for note in table.notes():
-            output.print(note, highlight=False, markup=False, soft_wrap=True)
+        _print(table)
     if out is not None:
         write_columns(out, _columns(table), _about(table))
     if plot is not None:
@@ -176,6 +171,17 @@ def _problems(files: list[Path], labels: Labels) -> dict[str, Any]:
     from ldpopt.cli.problem_file import read_problem
 
     return {file.stem: read_problem(file, labels) for file in files}
+
+
+def _print(table: RiskTable) -> None:
+    """Print the table between its title and its notes."""
+    from ldpopt.rendering.risk_table import risk_table
+
+    # The sentences are whole lines, for scripts that read them.
+    output.print(table.title, highlight=False, markup=False, soft_wrap=True)
+    output.print(risk_table(table, output.width))
+    for note in table.notes():
+        output.print(note, highlight=False, markup=False, soft_wrap=True)
 
 
 def _columns(table: RiskTable) -> dict[str, list[Any]]:

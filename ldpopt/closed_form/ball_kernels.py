@@ -110,6 +110,41 @@ def _looked_at(
 
 
 @compiled
+def _guess_ratios(
+    row: Array, weights: Array, reference: Array, ratios: Array, start: tuple[float, float]
+) -> None:
+    """Write where the search for each value's ratio begins, at the first price and μ."""
+    price, mu = start
+    for v in range(len(row)):
+        weight = weights[v]
+        r = reference[v]
+        if r > 0.0:
+            ratios[v] = _first_guess(weight * row[v] - mu, weight * r, price)
+
+
+@compiled
+def _newton_step(
+    excess: float, beyond: float, by_mu: float, by_both: float, by_price: float, price: float
+) -> tuple[float, float]:
+    """Return Newton's steps of price and μ, of which the price stays positive."""
+    # The dual's gradient is (excess, beyond), and its second derivatives are minus these.
+    determinant = by_mu * by_price - by_both * by_both
+    if not determinant > 0.0:
+        # All s are equal: only the total can be mended.
+        step_mu = excess / by_mu
+        step_price = 0.0
+    else:
+        step_mu = (by_price * excess - by_both * beyond) / determinant
+        step_price = (by_mu * beyond - by_both * excess) / determinant
+    if step_price < -(1 - _LOWEST_SHARE) * price:
+        # The best step of those that keep the price: a share of the whole step would hardly
+        # move μ where the price is almost 0, and end far from the answer.
+        step_price = -(1 - _LOWEST_SHARE) * price
+        step_mu = (excess - by_both * step_price) / by_mu
+    return step_price, step_mu
+
+
+@compiled
 def _multipliers(
     row: Array,
     weights: Array,
@@ -121,11 +156,7 @@ def _multipliers(
 ) -> tuple[float, float, bool]:
     """Return price and μ at which one row has its total and its divergence, and whether it has."""
     price, mu = start
-    for v in range(len(row)):
-        weight = weights[v]
-        r = reference[v]
-        if r > 0.0:
-            ratios[v] = _first_guess(weight * row[v] - mu, weight * r, price)
+    _guess_ratios(row, weights, reference, ratios, start)
     look = _looked_at(row, weights, reference, ratios, price, mu)
     for _ in range(_STEPS):
         mass, divergence, lagrangian, by_mu, by_both, by_price = look
@@ -133,20 +164,7 @@ def _multipliers(
         beyond = divergence - radius
         if abs(excess) <= _EXACT * total and abs(beyond) <= _EXACT * radius:
             return price, mu, True
-        # The dual's gradient is (excess, beyond), and its second derivatives are minus these.
-        determinant = by_mu * by_price - by_both * by_both
-        if not determinant > 0.0:
-            # All s are equal: only the total can be mended.
-            step_mu = excess / by_mu
-            step_price = 0.0
-        else:
-            step_mu = (by_price * excess - by_both * beyond) / determinant
-            step_price = (by_mu * beyond - by_both * excess) / determinant
-        if step_price < -(1 - _LOWEST_SHARE) * price:
-            # The best step of those that keep the price: a share of the whole step would hardly
-            # move μ where the price is almost 0, and end far from the answer.
-            step_price = -(1 - _LOWEST_SHARE) * price
-            step_mu = (excess - by_both * step_price) / by_mu
+        step_price, step_mu = _newton_step(excess, beyond, by_mu, by_both, by_price, price)
         rise = excess * step_mu + beyond * step_price
         share = 1.0
         dual = lagrangian - mu * total - price * radius

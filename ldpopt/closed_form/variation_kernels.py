@@ -9,9 +9,28 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.compiling import compiled
+from ldpopt.closed_form.compiling import compiled, inlined
 
 Array = NDArray[np.float64]
+
+
+@inlined
+def _passed(
+    place: Array,
+    steeper: Array,
+    higher: Array,
+    first: int,
+    last: int,
+    height: float,
+    level: float,
+) -> tuple[int, float, float]:
+    """Return the first knot beyond which the slope exceeds a level, and the line before it."""
+    slope = 1.0
+    while first <= last and slope * place[first] + height <= level:
+        slope += steeper[first]
+        height += higher[first]
+        first += 1
+    return first, slope, height
 
 
 @compiled
@@ -34,25 +53,22 @@ def denoise_rows(rows: Array, price: float) -> Array:
     low = np.empty(d)
     high = np.empty(d)
     for trial in range(trials):
+        row = rows[trial]
         first = d + 1
         last = d
         for v in range(d - 1):
             # Left of all knots the slope is t - y - price, and right of them t - y + price; before
             # the first value nothing was cut.
             cut = price if v > 0 else 0.0
-            slope = 1.0
-            height = -float(rows[trial, v]) - cut
-            while first <= last and slope * place[first] + height <= -price:
-                slope += steeper[first]
-                height += higher[first]
-                first += 1
+            height = -float(row[v]) - cut
+            first, slope, height = _passed(place, steeper, higher, first, last, height, -price)
             low[v] = (-price - height) / slope
             first -= 1
             place[first] = low[v]
             steeper[first] = slope
             higher[first] = height + price
             slope = 1.0
-            height = -float(rows[trial, v]) + cut
+            height = -float(row[v]) + cut
             while first < last and slope * place[last] + height >= price:
                 slope -= float(steeper[last])
                 height -= float(higher[last])
@@ -63,12 +79,8 @@ def denoise_rows(rows: Array, price: float) -> Array:
             steeper[last] = -slope
             higher[last] = price - height
         cut = price if d > 1 else 0.0
-        slope = 1.0
-        height = -float(rows[trial, d - 1]) - cut
-        while first <= last and slope * place[first] + height <= 0.0:
-            slope += steeper[first]
-            height += higher[first]
-            first += 1
+        height = -float(row[d - 1]) - cut
+        _, slope, height = _passed(place, steeper, higher, first, last, height, 0.0)
         result[trial, d - 1] = -height / slope
         for v in range(d - 2, -1, -1):
             result[trial, v] = min(max(result[trial, v + 1], low[v]), high[v])

@@ -28,10 +28,10 @@ from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProble
 from ldpopt.solve.certificate import shown
 from ldpopt.solve.certificate.compiled_problem import CompiledProblem, compiled_problem
 from ldpopt.solve.certificate.cone_gap import TARGET
-from ldpopt.solve.certificate.conic_program import Multipliers, Rise
+from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers, Rise
 from ldpopt.solve.certificate.dual import EPS, usable
 from ldpopt.solve.certificate.dual_cones import HUGE, project
-from ldpopt.solve.certificate.intervals import Empty
+from ldpopt.solve.certificate.intervals import Box, Empty
 from ldpopt.solve.certificate.multipliers import best, shortfall
 from ldpopt.solve.certificate.open_variables import ranges_below
 from ldpopt.tables import html_of
@@ -306,18 +306,10 @@ def _bounded_by_program(
         # No feasible point has a value as good as the point's own.
         return _better_than_possible(nothing, terms)
 
-    sizes = _sizes(compiled, values)
-    is_small = bool(np.any((sizes > 0) & (sizes < _SMALL_VALUES)))
-    units = program.units_near(sizes) if is_small else None
+    units = _small_units(compiled, values)
 
     def solve(tolerance: float) -> Multipliers | None:
-        solved = program.solve(tolerance, units)
-        if solved is None:
-            return None
-        inside = np.clip(solved.x, box.lower, box.upper)
-        with np.errstate(over="ignore", invalid="ignore"):
-            attained = level - program.value(usable(solved.x, HUGE))[0]
-        return solved._replace(x=inside, attained=attained)
+        return _solved_inside(program, box, level, tolerance, units)
 
     result = best(program, box, program.curvature, sufficient * terms, solve, sufficient)
     if result is None:
@@ -342,6 +334,26 @@ def _bounded_by_program(
         reason=shortfall(gap, point.attained, scale),
         duals={c: duals[c.id] for c in problem.constraints if c.id in duals},
     )
+
+
+def _solved_inside(
+    program: ConicProgram, box: Box, level: float, tolerance: float, units: Array | None
+) -> Multipliers | None:
+    """Return the solver's multipliers, with its point moved into the ranges, or None."""
+    solved = program.solve(tolerance, units)
+    if solved is None:
+        return None
+    inside = np.clip(solved.x, box.lower, box.upper)
+    with np.errstate(over="ignore", invalid="ignore"):
+        attained = level - program.value(usable(solved.x, HUGE))[0]
+    return solved._replace(x=inside, attained=attained)
+
+
+def _small_units(compiled: CompiledProblem, values: Mapping[cp.Variable, Any]) -> Array | None:
+    """Return the variables' units if some values are too small for the solver's own, else None."""
+    sizes = _sizes(compiled, values)
+    is_small = bool(np.any((sizes > 0) & (sizes < _SMALL_VALUES)))
+    return compiled.program.units_near(sizes) if is_small else None
 
 
 def _sizes(compiled: CompiledProblem, values: Mapping[cp.Variable, Any]) -> Array:
