@@ -81,6 +81,12 @@ def module_name(path, root):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@functools.cache
+def nodes_of(source):
+    """Return all nodes of a source text, which several tests look through."""
+    return list(ast.walk(ast.parse(source)))
+
+
 def dotted(node):
     """Return "a.b.c" of an expression of this form; "" of any other, which names no module."""
     if isinstance(node, ast.Name):
@@ -103,7 +109,7 @@ def imported(source, name, modules, *, is_package=False):
     its modules binds, and as strings for ``import_module``.
     """
     targets = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         if isinstance(node, ast.Import):
             targets |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -315,7 +321,7 @@ def test_every_public_name_and_submodule_is_there_after_a_bare_import():
 def protocol_arithmetic(source):
     """Return the lines that set p or q, pass them by keyword, or take an exponential of epsilon."""
     lines = []
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names = {

@@ -446,8 +446,15 @@ def die(partition):
 
 def test_the_death_of_a_process_is_reported(reported, monkeypatch):
     monkeypatch.setattr(aggregation, "count_partition", die)
-    with pytest.raises(WorkersError, match="worker process died"):
-        aggregate(reported, workers=2)
     state = reported.parent / "state"
     with pytest.raises(WorkersError, match=r"worker process died.*kept in .*state: the same call"):
         aggregate(reported, workers=2, state=state)
+
+
+def test_without_a_state_no_resumption_is_promised(reported, monkeypatch):
+    def dead(*_):
+        raise WorkersError("a worker process died")
+
+    monkeypatch.setattr(aggregation, "results", dead)
+    with pytest.raises(WorkersError, match=r"^a worker process died$"):
+        aggregate(reported)

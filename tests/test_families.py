@@ -126,10 +126,14 @@ def has_no_minimum(problem):
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_every_closed_form_up_to_three_constraints_is_certified(name):
-    estimate = ESTIMATES.get(name, DEFAULT)
     solved = 0
     for count in range(4):
-        for chosen in itertools.combinations(CONSTRAINTS, count):
+        for number, chosen in enumerate(itertools.combinations(CONSTRAINTS, count)):
+            estimate = ESTIMATES.get(name, DEFAULT)
+            # Every pair of constraints meets every input: in pairs, and again within triples, of
+            # which each takes the next third of the inputs.
+            if count == 3:
+                estimate = estimate[number % 3 :: 3]
             problem = Problem(LOSSES[name], chosen)
             if problem.plan(estimate).path != "closed-form":
                 continue

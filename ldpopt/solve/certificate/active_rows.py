@@ -6,6 +6,7 @@ least squares finds the multipliers to rounding, whatever found the point.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,9 @@ _SIGN = 1e-12
 # depend on each other. The steps below take its effect away again.
 _REGULAR = 1e-11
 _STEPS = 6
+
+# Up to this number of entries a dense array is faster than a sparse one.
+_DENSE = 4096
 
 
 def rows_at_bounds(f: Array, system: LinearInequalities, near: float) -> tuple[Mask, Mask]:
@@ -115,7 +119,7 @@ def _least_squares(matrix: Any, slope: Array, weights: Array) -> Array:
     """Return the ν of smallest Σ w (g - Aᵀν)², by normal equations that are refined."""
     equations = NormalEquations(matrix, weights, _REGULAR)
     # Once: of a small system, a transpose takes longer than a product.
-    columns = matrix.T
+    columns = equations.rows.T
     solution = np.zeros(matrix.shape[0])
     residual = slope
     for _ in range(_STEPS):
@@ -127,7 +131,8 @@ def _least_squares(matrix: Any, slope: Array, weights: Array) -> Array:
 class NormalEquations:
     """A W Aᵀ y = b for the rows A of active constraints, a little damped.
 
-    Rows may depend on each other; what damping takes is for the caller to solve again.
+    Rows may depend on each other; what damping takes is for the caller to solve again. Few entries
+    are computed with as a dense array: of a small sparse one, the overhead is ten times the work.
 
     Parameters
     ----------
@@ -137,27 +142,68 @@ class NormalEquations:
         The diagonal of W, numbers >= 0.
     damping
         What is added to the diagonal, relative to it.
+
+    Attributes
+    ----------
+    rows, weighted, gram
+        A, A W and A W Aᵀ.
     """
 
     def __init__(self, matrix: Any, weights: Array, damping: float) -> None:
-        from scipy import sparse
-        from scipy.sparse.linalg import splu
-
-        rows = sparse.csr_array(matrix)
-        # Not rows.multiply, which lists all entries twice on its way.
-        weighted_entries = rows.data * weights[rows.indices]
-        scaled = (weighted_entries, rows.indices, rows.indptr)
-        self.weighted: Any = sparse.csr_array(scaled, rows.shape)
-        self.gram = (self.weighted @ rows.T).tocsc()
-        diagonal = self.gram.diagonal()
-        # Of every row its own size: steep and flat rows stand side by side. A row whose values all
-        # have the weight 0 gets any size, so that its multiplier is 0.
-        sizes = np.where(diagonal > 0, diagonal, diagonal.max(initial=0.0) or 1.0)
-        places = np.arange(len(sizes) + 1)
-        ridge = sparse.csc_array((damping * sizes, places[:-1], places))
-        # The usual order of columns is for matrices that are not symmetric: several times slower.
-        self._factor = splu(self.gram + ridge, permc_spec="MMD_AT_PLUS_A")
+        self.rows: Any
+        self.weighted: Any
+        self.gram: Any
+        if matrix.shape[0] * matrix.shape[1] <= _DENSE:
+            self.rows = matrix.toarray()
+            self.weighted = self.rows * weights
+            self.gram = self.weighted @ self.rows.T
+            ridge = damping * _sizes(self.gram.diagonal())
+            self._solve = _dense_solver(self.gram + np.diag(ridge))
+        else:
+            self.rows = matrix.tocsr()
+            self.weighted = _times_diagonal(self.rows, weights)
+            self.gram = (self.weighted @ self.rows.T).tocsc()
+            ridge = damping * _sizes(self.gram.diagonal())
+            self._solve = _sparse_solver(self.gram, ridge)
 
     def solve(self, right: Array) -> Array:
         """Return y for a right side b."""
-        return np.asarray(self._factor.solve(right))
+        return np.asarray(self._solve(right))
+
+
+def _sizes(diagonal: Array) -> Array:
+    """Return the size of every row, by which it is damped.
+
+    Each has its own: steep and flat rows stand side by side. A row whose values all have the weight
+    0 gets any size, so that its multiplier is 0.
+    """
+    return np.where(diagonal > 0, diagonal, diagonal.max(initial=0.0) or 1.0)
+
+
+def _times_diagonal(rows: Any, weights: Array) -> Any:
+    """Return a sparse matrix with every column multiplied by its weight."""
+    from scipy import sparse
+
+    # Not rows.multiply, which lists all entries twice on its way.
+    entries = rows.data * weights[rows.indices]
+    return sparse.csr_array((entries, rows.indices, rows.indptr), rows.shape)
+
+
+def _dense_solver(matrix: Array) -> Callable[[Array], Array]:
+    """Return a function that solves a positive definite system for one right side."""
+    from scipy.linalg import lu_factor, lu_solve
+
+    factor = lu_factor(matrix, check_finite=False)
+    return lambda right: lu_solve(factor, right, check_finite=False)
+
+
+def _sparse_solver(matrix: Any, ridge: Array) -> Callable[[Array], Array]:
+    """Return the same for a sparse matrix, with ``ridge`` added to its diagonal."""
+    from scipy import sparse
+    from scipy.sparse.linalg import splu
+
+    places = np.arange(len(ridge) + 1)
+    damped = matrix + sparse.csc_array((ridge, places[:-1], places))
+    # The usual order of columns is for matrices that are not symmetric: several times slower.
+    factor = splu(damped, permc_spec="MMD_AT_PLUS_A")
+    return factor.solve

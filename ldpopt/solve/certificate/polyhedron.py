@@ -338,7 +338,13 @@ def _products(multipliers: Array, f: Array, system: LinearInequalities) -> float
     weights = multipliers[used]
     bound = np.where(weights > 0, system.lower[used], system.upper[used])
     # A f - bound, rounded once: a steep multiplier makes the last bit of a distance count.
-    distance, error = row_totals(system.matrix[used][:, : len(f)], f, -bound)
+    matrix = system.matrix
+    # Slices copy, and of a small system that takes longer than the sums.
+    if len(used) < matrix.shape[0]:
+        matrix = matrix[used]
+    if matrix.shape[1] > len(f):
+        matrix = matrix[:, : len(f)]
+    distance, error = row_totals(matrix, f, -bound)
     # The distances of a point that is not quite inside may be negative: both signs are rounded up.
     terms = weights * distance + np.abs(weights) * error
     return float(np.sum(terms) + (len(terms) + 4) * EPS * np.sum(np.abs(terms)))
