@@ -36,6 +36,9 @@ OWN = constraints.Bounds(np.zeros(D), np.linspace(0.2, 0.6, D))
 
 RANKED = [np.arange(float(D))]
 REFERENCE = np.full(D, 1 / D)
+# Without the last values, which a divergence then holds at 0.
+FALLING = np.maximum(np.arange(D - 3.0, -3.0, -1.0), 0.0)
+FALLING /= FALLING.sum()
 LS = losses.LeastSquares()
 CASES = {
     "unchanged": (LS, [], BY_OUE),
@@ -65,6 +68,21 @@ CASES = {
     "ball": (LS, [*SIMPLEX, constraints.Near(REFERENCE, 0.1, norm=1)], BY_OUE),
     "ball_of_own_bounds": (LS, [OWN, constraints.Near(REFERENCE, 0.3, norm=1)], BY_OUE),
     "ball_that_holds": (LS, [*SIMPLEX, constraints.Near(REFERENCE, 2.5, norm=1)], BY_OUE),
+    "round_ball": (LS, [*SIMPLEX, constraints.Near(REFERENCE, 0.1)], BY_OUE),
+    "round_ball_of_own_bounds": (LS, [OWN, constraints.Near(REFERENCE, 0.1)], BY_OUE),
+    "round_ball_without_total": (LS, [*SIMPLEX[:1], constraints.Near(FALLING, 0.1)], BY_OUE),
+    "divergence_ball": (LS, [*SIMPLEX, constraints.Near(FALLING, 0.05, "kl")], BY_OUE),
+    "divergence_ball_of_own_bounds": (
+        LS,
+        # The library's own search may stop 1e-13 of the radius inside.
+        [OWN, SIMPLEX[1], constraints.Near(FALLING, 0.03, "kl")],
+        BY_OUE,
+    ),
+    "divergence_ball_that_holds": (
+        LS,
+        [*SIMPLEX, constraints.Near(REFERENCE, 50.0, "kl")],
+        BY_OUE,
+    ),
     "divergence": (losses.KullbackLeibler(), SIMPLEX[1:], POSITIVE),
 }
 
@@ -168,6 +186,10 @@ def test_numpy_returns_what_we_do(case):
         ("row_without_total", "value_at(price) - high", "value_at(price) - high * 1.01"),
         ("ball", "sum()) - radius", "sum()) - 1.01 * radius"),
         ("ball_of_own_bounds", "f += reference", "f += reference * 1.001"),
+        ("round_ball", "sum())) - radius", "sum())) - 1.01 * radius"),
+        ("round_ball_of_own_bounds", "x / (1 + price)", "x / (1 + price) + 0.001"),
+        ("divergence_ball", "f * np.log(ratio) - f", "1.01 * f * np.log(ratio) - f"),
+        ("divergence_ball_of_own_bounds", "price * logarithm", "price * 1.01 * logarithm"),
     ],
 )
 def test_rows_and_balls_change_the_result(case, right, wrong):
@@ -287,11 +309,21 @@ def test_other_operators_return_what_they_do_in_searches(name):
     np.testing.assert_allclose(scope["post_process"](BY_OUE.frequencies), ours, rtol=0, atol=1e-14)
 
 
+def test_a_radius_that_the_reference_alone_meets_is_no_division_by_zero():
+    """All values are at the reference: the excess is the same on both sides of its root."""
+    ball = constraints.Near([0.75, 0.25], 0.0, norm=1)
+    problem = ldpopt.Problem(LS, [*SIMPLEX, ball])
+    scope = {}
+    exec(code_of(problem, [0.5, 0.25], "numpy"), scope)
+    np.testing.assert_allclose(scope["post_process"]([0.5, 0.25]), [0.75, 0.25], atol=1e-15)
+
+
 def test_what_has_no_source_ends_in_a_sentence():
     smooth = ldpopt.Problem(LS, [*SIMPLEX, constraints.Smooth(0.5, 0.5)])
     with pytest.raises(UnsupportedProblemError, match=r"no closed form.*ldpopt\.discover"):
         code_of(smooth, BY_OUE)
-    near = ldpopt.Problem(LS, [*SIMPLEX, constraints.Near(np.full(D, 1 / D), 0.1)])
+    weighted = constraints.Near(REFERENCE, 0.1, 1, weights=np.arange(1.0, D + 1))
+    near = ldpopt.Problem(LS, [*SIMPLEX, weighted])
     with pytest.raises(UnsupportedProblemError, match="which has no source"):
         code_of(near, BY_OUE)
     diamond = constraints.Monotone([(0, 1), (0, 2), (1, 3), (2, 3)])

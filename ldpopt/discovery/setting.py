@@ -73,7 +73,7 @@ class Setting:
     row
         The coefficients and the two ends of the only row beside a box with at most one total.
     ball
-        The reference and the radius of the only 1-norm ball beside such a box.
+        The only ball of a norm without weights, or of the divergence, beside such a box.
     """
 
     loss: Loss
@@ -90,7 +90,7 @@ class Setting:
     oracle: PureProtocol | None
     noise: Noise | None
     row: tuple[Array, float, float] | None = None
-    ball: tuple[Array, float] | None = None
+    ball: Near | None = None
     _problems: dict[Any, Formulation] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -186,13 +186,14 @@ def _row(problem: Formulation, d: int) -> tuple[Array, float, float] | None:
     return None if apart is None else (apart.coefficients, apart.lower, apart.upper)
 
 
-def _ball(problem: Formulation, d: int) -> tuple[Array, float] | None:
+def _ball(problem: Formulation, d: int) -> Near | None:
     balls = [part for part in problem.constraints if isinstance(part, Near)]
     others = tuple(part for part in problem.constraints if not isinstance(part, Near))
     is_alone = len(balls) == 1 and Formulation(problem.loss, others).is_box(d)
-    if not is_alone or balls[0].norm != 1 or balls[0].weights is not None:
+    # The largest deviation is a box.
+    if not is_alone or balls[0].norm == np.inf or balls[0].weights is not None:
         return None
-    return np.asarray(balls[0].reference, dtype=np.float64), float(balls[0].radius)
+    return balls[0]
 
 
 def _noise(estimate: FrequencyEstimate) -> Noise | None:

@@ -214,7 +214,25 @@ static int row(double *f, size_t n, const double *lower, size_t low_step, const 
     free(work);
     return status;
 }
-/* @kernel ball: sum, priced */
+/* @kernel priced ball: priced */
+/* The nearest values that the excess allows, where x is f less a centre: bounds and total too are
+   those of the differences. A centre NULL is 0. */
+static int priced_ball(int (*excess_at)(const priced *, double, double *), double *f, size_t n,
+                       const double *lower, size_t low_step, const double *upper, size_t up_step,
+                       double total, const double *centre, const double *weights, double radius) {
+    double *x = malloc(n * sizeof *x), *work = malloc(n * sizeof *work);
+    int status = x && work ? 0 : 4;
+    if (!status) {
+        for (size_t i = 0; i < n; i++) x[i] = centre ? f[i] - centre[i] : f[i];
+        priced p = {f, x, work, lower, upper, weights, n, low_step, up_step, total, radius, 1.0};
+        status = at_the_price(excess_at, &p);
+        for (size_t i = 0; centre && i < n; i++) f[i] += centre[i];
+    }
+    free(x);
+    free(work);
+    return status;
+}
+/* @kernel ball: sum, priced ball */
 /* Deviations are drawn towards 0, by no more than they have. */
 static double response_soft(double x, double price, const double *protocol) {
     return copysign(fmax(fabs(x - price) - protocol[0], 0.0), x - price);
@@ -231,17 +249,58 @@ static int excess_of_ball(const priced *p, double price, double *excess) {
    of the deviations f - reference. */
 static int ball(double *f, size_t n, const double *lower, size_t low_step, const double *upper,
                 size_t up_step, double total, const double *reference, double radius) {
-    double *x = malloc(n * sizeof *x), *work = malloc(n * sizeof *work);
-    int status = x && work ? 0 : 4;
-    if (!status) {
-        for (size_t i = 0; i < n; i++) x[i] = f[i] - reference[i];
-        priced p = {f, x, work, lower, upper, NULL, n, low_step, up_step, total, radius, 1.0};
-        status = at_the_price(excess_of_ball, &p);
-        for (size_t i = 0; i < n; i++) f[i] += reference[i];
-    }
-    free(x);
-    free(work);
+    return priced_ball(excess_of_ball, f, n, lower, low_step, upper, up_step, total, reference,
+                       NULL, radius);
+}
+/* @kernel round ball: sum, priced ball, response level */
+static int excess_of_round_ball(const priced *p, double price, double *excess) {
+    for (size_t i = 0; i < p->n; i++) p->work[i] = p->x[i] / (1 + price);
+    int status = between(p, p->work, response_level, NULL);
+    for (size_t i = 0; i < p->n; i++) p->work[i] = p->f[i] * p->f[i];
+    *excess = sqrt(sum_of(p->work, p->n)) - p->limit;
     return status;
+}
+
+/* The nearest values within the radius of the reference. Bounds and total are those of the
+   deviations f - reference. */
+static int round_ball(double *f, size_t n, const double *lower, size_t low_step,
+                      const double *upper, size_t up_step, double total, const double *reference,
+                      double radius) {
+    return priced_ball(excess_of_round_ball, f, n, lower, low_step, upper, up_step, total,
+                       reference, NULL, radius);
+}
+/* @kernel divergence ball: sum, priced ball */
+/* The minimiser of (f - x)^2/2 + s (f log f - f) + price f, s w(z) with w + log w = z. */
+static double response_divergence(double x, double price, const double *protocol) {
+    double s = protocol[0];
+    if (!(s > 0)) return fmax(x - price, 0.0);
+    double z = (x - price) / s - log(s);
+    /* Below the smallest double. */
+    if (z < -700) return 0.0;
+    /* Newton's steps from below stay below, and double their digits each. */
+    double w = z > 1 ? z - log(z) : exp(z) / (1 + exp(z));
+    for (int k = 0; k < 6; k++) w *= (1 + z - log(w)) / (1 + w);
+    return s * w;
+}
+
+/* The weights are the reference, where it is 0 f is 0. */
+static int excess_of_divergence_ball(const priced *p, double price, double *excess) {
+    for (size_t i = 0; i < p->n; i++)
+        p->work[i] = p->weights[i] > 0 ? p->x[i] + price * log(p->weights[i]) : -INFINITY;
+    int status = between(p, p->work, response_divergence, &price);
+    for (size_t i = 0; i < p->n; i++) {
+        double f = p->f[i], r = p->weights[i];
+        p->work[i] = f > 0 && r > 0 ? f * log(f / r) - f + r : r;
+    }
+    *excess = sum_of(p->work, p->n) - p->limit;
+    return status;
+}
+
+/* The nearest values whose divergence from the reference is the radius at most. */
+static int divergence_ball(double *f, size_t n, const double *lower, size_t low_step, const double *upper,
+                   size_t up_step, double total, const double *reference, double radius) {
+    return priced_ball(excess_of_divergence_ball, f, n, lower, low_step, upper, up_step, total, NULL,
+                       reference, radius);
 }
 /* @kernel highest: level, response level */
 typedef struct {

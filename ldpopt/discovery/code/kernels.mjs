@@ -194,6 +194,50 @@ function ball(f, lower, upper, total, reference, radius) {
   atThePrice(excessAt, Math.max(1, radius));
   for (let i = 0; i < f.length; i++) f[i] += reference[i];
 }
+// @kernel round ball: sum, priced, response level
+// The nearest values within the radius of the reference. Bounds and total are those of the
+// deviations f - reference.
+function roundBall(f, lower, upper, total, reference, radius) {
+  for (let i = 0; i < f.length; i++) f[i] -= reference[i];
+  const x = Float64Array.from(f);
+  const excessAt = (price) => {
+    const drawn = x.map((v) => v / (1 + price));
+    between(f, drawn, lower, upper, total, responseLevel, []);
+    return Math.sqrt(sumOf(f.map((v) => v * v))) - radius;
+  };
+  atThePrice(excessAt, Math.max(1, radius));
+  for (let i = 0; i < f.length; i++) f[i] += reference[i];
+}
+// @kernel divergence ball: sum, priced
+// The minimiser of (f - x)^2/2 + s (f log f - f) + price f, s w(z) with w + log w = z.
+function responseDivergence(x, price, [s]) {
+  if (!(s > 0)) return Math.max(x - price, 0);
+  const z = (x - price) / s - Math.log(s);
+  // Below the smallest double.
+  if (z < -700) return 0;
+  // Newton's steps from below stay below, and double their digits each.
+  let w = z > 1 ? z - Math.log(z) : Math.exp(z) / (1 + Math.exp(z));
+  for (let k = 0; k < 6; k++) w *= (1 + z - Math.log(w)) / (1 + w);
+  return s * w;
+}
+
+// The nearest values whose divergence from the reference is the radius at most. Where the reference
+// is 0, f is 0.
+function divergenceBall(f, lower, upper, total, reference, radius) {
+  const x = Float64Array.from(f);
+  const excessAt = (price) => {
+    const drawn = x.map((v, i) => {
+      return reference[i] > 0 ? v + price * Math.log(reference[i]) : -Infinity;
+    });
+    between(f, drawn, lower, upper, total, responseDivergence, [price]);
+    const terms = f.map((v, i) => {
+      const r = reference[i];
+      return v > 0 && r > 0 ? v * Math.log(v / r) - v + r : r;
+    });
+    return sumOf(terms) - radius;
+  };
+  atThePrice(excessAt, Math.max(1, radius));
+}
 // @kernel highest: level, response level
 // The k highest values, of equal ones the first, on the simplex; all others 0.
 function highest(f, k, total) {

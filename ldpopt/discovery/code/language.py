@@ -25,6 +25,9 @@ PROTOCOL = {
 }
 """The arguments of the protocol in their order, with what the comment says of each."""
 
+# Kernels that take bounds, a total, an array, and the limits of one more constraint.
+_WITH_LIMITS = ("row", "ball", "round ball", "divergence ball")
+
 # Of the numbers of a step, those that count something: they are written without a point.
 _COUNTS = ("k", "nodes", "groups")
 
@@ -136,7 +139,7 @@ class Language(ABC):
             total = self.text(step.numbers["total"])
             response = self.called(f"response {step.response}")
             return "level", [*self.ends(number, step), total, response, self.listing(step.protocol)]
-        if step.kernel in ("row", "ball"):
+        if step.kernel in _WITH_LIMITS:
             total, *others = (self.text(value) for value in step.numbers.values())
             arrays = [
                 self.array(f"{key}_{number}", values) for key, values in (step.arrays or {}).items()

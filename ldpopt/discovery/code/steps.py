@@ -213,16 +213,30 @@ def _tree(setting: Setting, _: bool) -> list[Step]:
     return [Step("tree", {"total": np.nan if total is None else total}, arrays=arrays)]
 
 
-def _deviations(setting: Setting) -> list[Step]:
-    """Return the step of a 1-norm ball: bounds and total are those of deviations."""
+def _of_deviations(kernel: str) -> Callable[[Setting, bool], list[Step]]:
+    """Return the step of a ball in a norm: bounds and total are those of deviations."""
+
+    def write(setting: Setting, _: bool) -> list[Step]:
+        assert setting.ball is not None
+        reference = setting.ball.reference
+        lower, upper = (
+            _shortened(np.broadcast_to(end, reference.shape) - reference) for end in _ends(setting)
+        )
+        total = np.nan if setting.total is None else setting.total - math.fsum(reference)
+        numbers = {"total": total, "radius": setting.ball.radius}
+        return [Step(kernel, numbers, (lower, upper), {"reference": reference})]
+
+    return write
+
+
+def _divergence(setting: Setting, _: bool) -> list[Step]:
+    """Return the step of a ball of the divergence, in which f is not negative."""
     assert setting.ball is not None
-    reference, radius = setting.ball
-    lower, upper = (
-        _shortened(np.broadcast_to(end, reference.shape) - reference) for end in _ends(setting)
-    )
-    total = np.nan if setting.total is None else setting.total - math.fsum(reference)
-    numbers = {"total": total, "radius": radius}
-    return [Step("ball", numbers, (lower, upper), {"reference": reference})]
+    lower, upper = _ends(setting)
+    total = np.nan if setting.total is None else setting.total
+    numbers = {"total": total, "radius": setting.ball.radius}
+    bounds = (np.maximum(lower, 0.0), upper)
+    return [Step("divergence ball", numbers, bounds, {"reference": setting.ball.reference})]
 
 
 def _row(setting: Setting) -> list[Step]:
@@ -251,7 +265,9 @@ _WRITERS: dict[str, Callable[[Setting, bool], list[Step]]] = {
     "level": _of_loss("level", ()),
     "level the highest": _highest,
     "level in the row": lambda setting, _: _row(setting),
-    "level in the ball": lambda setting, _: _deviations(setting),
+    "level in the ball": _of_deviations("ball"),
+    "level in the round ball": _of_deviations("round ball"),
+    "level in the divergence ball": _divergence,
     "KL root": _of_loss("KL", ()),
     "weighted root": _of_loss("weighted", ("kappa",)),
     "binomial root": _of_loss("binomial", ("q", "p")),
