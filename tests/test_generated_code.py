@@ -309,13 +309,14 @@ def test_other_operators_return_what_they_do_in_searches(name):
     np.testing.assert_allclose(scope["post_process"](BY_OUE.frequencies), ours, rtol=0, atol=1e-14)
 
 
-def test_a_radius_that_the_reference_alone_meets_is_no_division_by_zero():
-    """All values are at the reference: the excess is the same on both sides of its root."""
-    ball = constraints.Near([0.75, 0.25], 0.0, norm=1)
-    problem = ldpopt.Problem(LS, [*SIMPLEX, ball])
+def test_prices_without_effect_are_no_division_by_zero():
+    """Between two prices all values are at the reference, whose sum is a bit more than 1."""
+    reference = np.array([0.6528427815610721, 0.3471572184389277])
+    ball = constraints.Near(reference, 0.0038, norm=1)
     scope = {}
-    exec(code_of(problem, [0.5, 0.25], "numpy"), scope)
-    np.testing.assert_allclose(scope["post_process"]([0.5, 0.25]), [0.75, 0.25], atol=1e-15)
+    exec(code_of(ldpopt.Problem(LS, [*SIMPLEX, ball]), np.zeros(2), "numpy"), scope)
+    moved = reference + [-0.0019, 0.0019]
+    np.testing.assert_allclose(scope["post_process"](np.zeros(2)), moved, rtol=0, atol=1e-15)
 
 
 def test_what_has_no_source_ends_in_a_sentence():
