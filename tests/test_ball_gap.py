@@ -1,5 +1,7 @@
 """Gaps in a ball around a reference from multipliers at hand: small at minima, never too small."""
 
+import math
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from unittest import mock
 
@@ -8,11 +10,12 @@ import pytest
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses
 from ldpopt.constraints import Near, NonNegative, SumsTo
-from ldpopt.solve.certificate import ball_gap, polyhedron
+from ldpopt.solve.certificate import ball_gap, normals, polyhedron
 from tests.exact_minima import fractions
 from tests.test_certificate_soundness import wrong_multipliers
 
 D = 40
+U = 2.0**-20
 RNG = np.random.default_rng(3)
 REFERENCE = RNG.dirichlet(np.ones(D))
 ESTIMATE = FrequencyEstimate(REFERENCE + RNG.normal(0, 0.02, D))
@@ -38,8 +41,8 @@ def test_a_minimum_in_a_ball_is_certified_without_a_program(name, monkeypatch):
     assert certificate.gap <= 1e-11 * certificate.scale
 
 
-def test_a_ball_of_the_1_norm_is_certified_without_a_program(monkeypatch):
-    ball = Near(REFERENCE, 0.2, 1)
+@pytest.mark.parametrize("ball", [Near(REFERENCE, 0.2, 1), Near(REFERENCE, 0.02, "kl")], ids=str)
+def test_a_ball_of_another_kind_is_certified_without_a_program(ball, monkeypatch):
     problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0), ball])
     point = problem.minimise(ESTIMATE)
     monkeypatch.setattr(polyhedron, "evidence", None)
@@ -47,23 +50,99 @@ def test_a_ball_of_the_1_norm_is_certified_without_a_program(monkeypatch):
     assert certificate.gap <= 1e-11 * certificate.scale
 
 
+def test_values_that_a_divergence_holds_at_zero_cost_nothing(monkeypatch):
+    reference = np.append(REFERENCE, [0.0, 0.0])
+    problem = Problem(
+        losses.LeastSquares(), [NonNegative(), SumsTo(1.0), Near(reference, 0.02, "kl")]
+    )
+    # Free, these two would be the largest.
+    estimate = FrequencyEstimate(np.append(ESTIMATE.frequencies, [3.0, 2.0]))
+    point = problem.minimise(estimate)
+    monkeypatch.setattr(polyhedron, "evidence", None)
+    certificate = certify(problem, estimate, point)
+    assert certificate.gap <= 1e-11 * certificate.scale
+
+
+def test_huber_in_a_ball_is_judged_without_a_program(monkeypatch):
+    problem = Problem(losses.Huber(0.01), [NonNegative(), SumsTo(1.0), Near(REFERENCE, 0.2, 1)])
+    monkeypatch.setattr(polyhedron, "evidence", None)
+    assert problem.solve(ESTIMATE).status == "optimal"
+
+
 def dyadic(generator, d, total):
     """Return whole multiples of 2⁻²⁰ with a total of as many of them."""
-    return generator.multinomial(total, np.full(d, 1 / d)) / 2**20
+    return generator.multinomial(total, np.full(d, 1 / d)) * U
 
 
 def distance_of(f, reference, norm, weights=None):
-    """Return Σ w |f - r|, or the sum of squares, in fractions."""
+    """Return Σ w |f - r|, the sum of squares, in fractions; the divergence to 60 digits."""
+    if norm == "kl":
+        # Of two vectors with the same total.
+        with localcontext(prec=60):
+            pairs = [(Decimal(a), Decimal(b)) for a, b in zip(f, reference, strict=True) if a]
+            return Fraction(sum(a * (a.ln() - b.ln()) for a, b in pairs))
     steps = [a - b for a, b in zip(fractions(f), fractions(reference), strict=True)]
     if weights is not None:
         steps = [a * b for a, b in zip(fractions(weights), steps, strict=True)]
     return sum(map(abs, steps)) if norm == 1 else sum(step**2 for step in steps)
 
 
+@pytest.mark.parametrize("norm", [1, 2, "kl"])
+def test_the_slack_of_a_normal_is_what_the_ball_allows_and_no_less(norm):
+    generator = np.random.default_rng(5)
+    for _ in range(20):
+        reference, f, s = (dyadic(generator, 5, 2**20) for _ in range(3))
+        weights = 4.0 ** generator.integers(-6, 0, 5) if norm == 1 else None
+        distance = float(distance_of(s, reference, norm, weights)) ** (0.5 if norm == 2 else 1.0)
+        ball = Near(reference, math.nextafter(distance, math.inf), norm, weights=weights)
+        vector = normals.normal_of(ball, s, 0.0).vector
+        # Of all points of the ball, s is the furthest in the direction of its normal.
+        steps = [a - b for a, b in zip(fractions(s), fractions(f), strict=True)]
+        exact = sum(n * step for n, step in zip(fractions(vector), steps, strict=True))
+        slack = normals.slack(ball, vector, f)
+        assert Fraction(float(slack)) >= exact
+        assert float(slack) == pytest.approx(float(exact), abs=1e-13)
+        # Both have one total, so that a number added to n changes nothing but how good it is.
+        assert Fraction(float(normals.slack(ball, vector + 0.05, f))) >= exact
+
+
+def test_the_bend_of_huber_is_the_largest_between_the_bounds():
+    generator = np.random.default_rng(6)
+    loss = losses.Huber(0.25)
+    straight = 0
+    for _ in range(200):
+        target, lower, f, upper = generator.integers(-64, 64, 4) / 64
+        lower, f, upper = sorted([lower, f, upper])
+        estimate = FrequencyEstimate([target])
+        bend = float(loss.bend(np.array([f]), estimate, np.array([lower]), np.array([upper]))[0])
+        slope = Fraction(float(loss.gradient(np.array([f]), estimate)[0]))
+        rooms = []
+        for s in np.linspace(lower, upper, 65):
+            step = Fraction(float(s)) - Fraction(float(f))
+            rise = exact_value(loss, [s], [target]) - exact_value(loss, [f], [target])
+            if step:
+                rooms.append(2 * (rise - slope * step) / step**2)
+        assert all(room >= Fraction(bend) * (1 - Fraction(2) ** -45) for room in rooms)
+        straight += bend == 0
+        if rooms and abs(f - target) < 0.25:
+            assert bend == pytest.approx(float(min(rooms)), abs=1e-12)
+    assert 100 < straight < 190
+
+
+def exact_value(loss, f, target):
+    """Return Σ of half the squares, or of Huber's function, in fractions."""
+    steps = [abs(a - b) for a, b in zip(fractions(f), fractions(target), strict=True)]
+    if isinstance(loss, losses.LeastSquares):
+        return sum(step**2 for step in steps) / 2
+    delta = Fraction(loss.delta)
+    return sum(min(step, delta) * (step - min(step, delta) / 2) for step in steps)
+
+
 @pytest.mark.parametrize("planted", [False, True])
-@pytest.mark.parametrize(("norm", "weighted"), [(1, False), (1, True), (2, False)])
-def test_no_gap_in_a_ball_is_below_the_rise(norm, weighted, planted):
-    generator = np.random.default_rng(norm)
+@pytest.mark.parametrize(("norm", "weighted"), [(1, False), (1, True), (2, False), ("kl", False)])
+@pytest.mark.parametrize("loss", [losses.LeastSquares(), losses.Huber(0.01)], ids=str)
+def test_no_gap_in_a_ball_is_below_the_rise(loss, norm, weighted, planted):
+    generator = np.random.default_rng(3)
     multiplier = ball_gap._multiplier
 
     def wrong(tangent, *rest, **options):
@@ -73,30 +152,32 @@ def test_no_gap_in_a_ball_is_below_the_rise(norm, weighted, planted):
         return normal + generator.normal(size=normal.shape), mu
 
     compared = 0
-    for _ in range(60):
+    for _ in range(25):
         d = int(generator.integers(2, 6))
         reference, f, s = (dyadic(generator, d, 2**20) for _ in range(3))
-        target = generator.normal(size=d) * 10 ** generator.uniform(-2, 9)
         weights = 4.0 ** generator.integers(-6, 0, d) if weighted else None
-        distance = np.linalg.norm(
-            s - reference if weights is None else weights * (s - reference), norm
-        )
-        radius = float(generator.uniform(0.5, 2) * distance)
-        # Of points outside the ball nothing is known.
-        if distance_of(s, reference, norm, weights) > Fraction(radius) ** norm:
-            continue
+        normal = normals.normal_of(Near(reference, 1.0, norm, weights=weights), s, 0.0).vector
+        # Most estimates are such that s is near the minimum of a ball which it is at the end of.
+        away = normal if generator.random() < 0.8 else generator.normal(size=d)
+        target = s + away * 10 ** generator.uniform(-2, 9)
+        distance = distance_of(s, reference, norm, weights)
+        radius = math.nextafter(float(distance) ** (0.5 if norm == 2 else 1.0), math.inf)
         ball = Near(reference, radius, norm, weights=weights)
-        problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0), ball])
+        problem = Problem(loss, [NonNegative(), SumsTo(1.0), ball])
+        step = generator.permutation(np.append([1, -1], np.zeros(d - 2))) * U
+        points = np.array([f, s, s + step, s + 2.0**-20 * step])
+        starts = FrequencyEstimate(np.tile(target, (len(points), 1)))
         with mock.patch.object(ball_gap, "_multiplier", wrong if planted else multiplier):
-            bound = ball_gap.ball_gap(problem, FrequencyEstimate(target), f)
-        rise = (distance_of(f, target, 2) - distance_of(s, target, 2)) / 2
-        compared += 1
-        assert bound.gap == np.inf or Fraction(float(bound.gap)) >= rise
-    assert compared > 20
+            bound = ball_gap.ball_gap(problem, starts, points)
+        for point, gap in zip(points, bound.gap, strict=True):
+            rise = exact_value(loss, point, target) - exact_value(loss, s, target)
+            compared += 1
+            assert gap == np.inf or Fraction(float(gap)) >= rise
+    assert compared == 100
 
 
 @pytest.mark.parametrize("share", [0.5, 0.95, 0.999])
-@pytest.mark.parametrize("norm", [1, 2])
+@pytest.mark.parametrize("norm", [1, 2, "kl"])
 def test_a_point_on_the_way_to_the_minimum_has_at_least_its_rise(norm, share):
     ball = Near(REFERENCE, 0.1, norm)
     problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0), ball])

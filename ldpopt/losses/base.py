@@ -151,6 +151,14 @@ class Structure:
         """
         return np.zeros(estimate.frequencies.shape)
 
+    def bend(self, f: Array, estimate: FrequencyEstimate, lower: Array, upper: Array) -> Array:
+        """Return m such that L(s) is at least L(f) + g·(s - f) + ½ Σ m_v (s_v - f_v)².
+
+        That is for all s between the bounds, which hold f. ``curvature`` is such an m; with the
+        point known there may be a larger one.
+        """
+        return self.curvature(estimate, lower, upper)
+
     def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array | None:
         """Return -∂²L/∂f_v ∂f̃_v at f, shape (..., d): what a slope loses as its estimate rises.
 
@@ -525,6 +533,13 @@ class WeightedSum(SeparableLoss):
         total = np.zeros(estimate.frequencies.shape)
         for weight, term in self.parts:
             total = total + weight * term.curvature(estimate, lower, upper)
+        return total
+
+    def bend(self, f: Array, estimate: FrequencyEstimate, lower: Array, upper: Array) -> Array:
+        """Return the weighted sum of the terms' own."""
+        total = np.zeros(f.shape)
+        for weight, term in self.parts:
+            total = total + weight * term.bend(f, estimate, lower, upper)
         return total
 
     def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array | None:

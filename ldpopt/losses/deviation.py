@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+_EPS = float(np.finfo(np.float64).eps)
+
 
 class LeastAbsolute(Deviation):
     """Σ |f_v - f̃_v|.
@@ -227,6 +229,22 @@ class Huber(Deviation):
         low = np.asarray(lower) - estimate.frequencies
         high = np.asarray(upper) - estimate.frequencies
         return np.where((low >= -self.delta) & (high <= self.delta), 1.0, 0.0)
+
+    def bend(self, f: Array, estimate: FrequencyEstimate, lower: Array, upper: Array) -> Array:
+        """Return y (2 - y), with y the part of the way to the bounds on which the loss bends.
+
+        With c from f to where the loss becomes straight, and x >= c from f to the bound, the loss
+        is c (x - c/2) above its tangent there, which is ½ y (2 - y) x² for y = c/x. At points
+        between it is more. Where f is on the straight part, nothing bends at first.
+        """
+        target = estimate.frequencies
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # A deviation is rounded: the way is taken a little shorter.
+            rounding = 4 * _EPS * (self.delta + np.abs(f) + np.abs(target))
+            up = (self.delta - (f - target) - rounding) / (upper - f)
+            down = (self.delta + (f - target) - rounding) / (f - lower)
+            share = np.clip(np.fmin(up, down), 0.0, 1.0)
+        return np.asarray(share * (2 - share))
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return δ, once per value, and f̃."""

@@ -441,7 +441,7 @@ def _tangent(
     if not are_within(f, lower, upper):
         lower = np.minimum(lower, f)
         upper = np.maximum(upper, f)
-    modulus = collapsed(np.asarray(loss.curvature(estimate, lower, upper)))
+    modulus = collapsed(np.asarray(loss.bend(f, estimate, lower, upper)))
     # Lowered by its own rounding.
     return Tangent(f, slope, roundings, error, modulus * (1 - 64 * EPS), held)
 

@@ -1,0 +1,113 @@
+"""Normals of balls around a reference, and what they prove of all points of the ball.
+
+Let D(s) <= R be a ball in the 1-norm, the 2-norm or the divergence of s from r. With the conjugate
+D* of D (Fenchel's inequality), every vector n, a normal or not, has for all s of the ball
+
+    n·(s - f) <= R ‖n‖* - n·(f - r)                 for a norm with the dual norm ‖·‖*,
+    n·(s - f) <= R + Σ r_v (exp(n_v) - 1) - n·f     for the divergence Σ s log(s/r) - s + r.
+
+Deviations of the 1-norm may have weights w; ‖n‖* is then the largest |n_v|/w_v. Where n is the
+normal at a point f of the boundary, the right side is 0.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.constraints import Near
+from ldpopt.solve.certificate.dual import EPS
+from ldpopt.solve.formulation import Formulation
+
+Array = NDArray[np.float64]
+
+# The infinity norm is a box.
+_BALLS = (1, 2, "kl")
+
+# Operations on one value, each rounded by EPS/2 at most, and exponentials by a few times as much.
+_OPERATIONS = 16
+
+
+class Normal(NamedTuple):
+    """A normal of a ball at f, of shape (..., d).
+
+    Attributes
+    ----------
+    vector
+        n, with 0 where it is open.
+    is_open
+        Where n may be any number between -largest and largest.
+    largest
+        The weights at the kinks of the 1-norm; infinite for the divergence where f is nearly 0, so that its
+        logarithm says little.
+    """
+
+    vector: Array
+    is_open: NDArray[np.bool_]
+    largest: Array | float
+
+    def with_open(self, wanted: Array) -> Array:
+        """Return n with the numbers that are nearest to the wanted ones where it is open."""
+        return np.where(self.is_open, np.clip(wanted, -self.largest, self.largest), self.vector)
+
+
+def one_ball(formulation: Formulation) -> tuple[Near, Formulation] | None:
+    """Return the only ball of a problem, and the problem without it; None for other problems."""
+    balls = [part for part in formulation.constraints if isinstance(part, Near)]
+    if len(balls) != 1 or balls[0].norm not in _BALLS:
+        return None
+    rest = tuple(part for part in formulation.constraints if part is not balls[0])
+    return balls[0], Formulation(formulation.loss, rest)
+
+
+def normal_of(ball: Near, f: Array, near: float) -> Normal:
+    """Return a normal of a ball at f; differences up to ``near`` count as none."""
+    away = f - ball.reference
+    if ball.norm == 1:
+        is_equal = np.abs(away) <= near
+        weights = _weights(ball)
+        return Normal(np.where(is_equal, 0.0, weights * np.sign(away)), is_equal, weights)
+    if ball.norm == 2:
+        length = np.linalg.norm(away, axis=-1, keepdims=True)
+        vector = away / np.where(length > 0, length, 1.0)
+        return Normal(vector, np.zeros(f.shape, dtype=np.bool_), 1.0)
+    is_open = (ball.reference == 0) | (f <= near)
+    ratio = np.divide(f, ball.reference, out=np.ones(f.shape), where=~is_open)
+    return Normal(np.log(ratio), is_open, np.inf)
+
+
+def slack(ball: Near, vector: Array, f: Array) -> Array:
+    """Return an upper bound of n·(s - f) for all s of the ball, whatever n is, rounding included.
+
+    NaN or infinity where n is so large that no bound is left.
+    """
+    if ball.norm == "kl":
+        # Where r is 0, f can only be 0, and n may be so large that its exponential is infinite.
+        is_held = ball.reference == 0
+        gained = np.where(is_held, 0.0, ball.reference * np.expm1(np.where(is_held, 0.0, vector)))
+        paid = vector * f
+        terms = gained - paid
+        sizes = np.abs(gained) + np.abs(paid)
+        largest = np.asarray(ball.radius)
+    else:
+        terms = -vector * (f - ball.reference)
+        sizes = np.abs(vector) * (np.abs(f) + np.abs(ball.reference))
+        largest = _dual_norm(ball, vector) * ball.radius
+    additions = f.shape[-1] + _OPERATIONS
+    # The sum of all terms is rounded by its size, and each of them by its own.
+    error = EPS * (additions * (largest + np.sum(np.abs(terms), axis=-1)))
+    error = error + EPS * _OPERATIONS * np.sum(sizes, axis=-1)
+    return np.asarray(largest + np.sum(terms, axis=-1) + error)
+
+
+def _dual_norm(ball: Near, vector: Array) -> Array:
+    if ball.norm == 1:
+        return np.asarray(np.max(np.abs(vector) / _weights(ball), axis=-1))
+    return np.asarray(np.sqrt(np.sum(vector**2, axis=-1)))
+
+
+def _weights(ball: Near) -> Array | float:
+    """Return the weights of a 1-norm's deviations."""
+    return 1.0 if ball.weights is None else ball.weights
