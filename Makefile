@@ -65,7 +65,7 @@ mutants: $(DEV)  ## plant errors and print those that no test notices: about an 
 torture: $(DEV)  ## more than 10^5 hostile files, commands, flipped bits, full disks and kills: half an hour
 	LDPOPT_TORTURE=50 $(PYTEST) tests/test_fuzz.py tests/test_damage.py tests/test_kills.py
 
-tour: $(DEV)  ## seventeen variants at 736 and 4,096 values: certified, and refused when moved; some ten minutes
+tour: $(DEV)  ## thirty variants at 736 and 4,096 values: certified, and refused when moved; some ten minutes
 	$(BIN)/python -m tests.test_variants 736 4096
 
 wheels: $(DEV)  ## try the built wheel under every supported Python that is installed: some minutes

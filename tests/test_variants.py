@@ -14,14 +14,19 @@ import pytest
 
 from ldpopt import FrequencyEstimate, Parameter, Problem, certify, losses, oracles
 from ldpopt.constraints import (
+    Bounds,
     Custom,
+    GroupTotals,
     HierarchyTotals,
+    Linear,
     Margins,
     Monotone,
     Near,
     NonNegative,
+    Smooth,
     SumsTo,
     TopSet,
+    Unimodal,
 )
 
 D = 64
@@ -62,6 +67,9 @@ def variants(w):
     shift = float(np.abs(w.truth - w.last).sum())
     bend = float(np.abs(np.diff(w.truth[w.ranks])).sum())
     lam = Parameter("lam", 2 * w.sd)
+    values = np.arange(w.d)
+    quarters = values[w.d // 4 - 1 :: w.d // 4]
+    moved_mass = float(np.abs(np.cumsum(w.truth - w.last)).sum())
     stated = {
         "L1 ball to last month": (squares, [Near(w.last, shift, 1)]),
         "top-k set": (squares, [TopSet(np.arange(8))]),
@@ -82,6 +90,23 @@ def variants(w):
         "divergence to last month": (squares + w.sd**2 * losses.KLTo(w.last), []),
         "own noise": (losses.Custom(lambda f, y, noise: cp.norm1(f - y) / noise.sd
                                     + cp.sum_squares(f - w.last)), []),
+        "weighted MLE in order": (losses.GaussianMLE(), [Monotone(w.ranks)]),
+        "likelihood, some totals": (losses.BinomialMLE(),
+                                    [GroupTotals(w.groups, w.totals(w.groups))]),
+        "likelihood in a KL ball": (losses.BinomialMLE(), [Near(w.last, 0.02, "kl")]),
+        "absolute deviations in order": (losses.LeastAbsolute(), [Monotone(w.ranks)]),
+        "divergence, caps": (losses.KullbackLeibler(), [Bounds(0.0, 1.2 * w.last)]),
+        "order between bounds": (squares, [Monotone(values), Bounds(0.6 * w.truth, 1.5 * w.truth)]),
+        "own tree": (squares, [Monotone(np.stack([(values[1:] - 1) // 3, values[1:]], axis=1))]),
+        "one mode": (squares, [Unimodal(1)]),
+        "second differences": (squares, [Smooth(second_difference=np.diff(w.truth, 2).max())]),
+        "mean value": (squares, [Linear(values, 0.99 * values @ w.truth, values @ w.truth)]),
+        "quartiles": (squares, [Linear(np.tri(w.d)[quarters], *(np.cumsum(w.truth)[quarters] + step
+                                       for step in (-0.001, 0.001)))]),
+        "earth mover's ball": (squares, [Custom(
+            lambda f: cp.norm1(cp.cumsum(f - w.last)) <= moved_mass, name="earth mover")]),
+        "group norms in a ball": (squares + 3 * w.sd * losses.GroupNorm(w.groups),
+                                  [Near(w.last, np.linalg.norm(w.truth - w.last))]),
     }  # fmt: skip
     return {name: Problem(loss, [*SIMPLEX, *more]) for name, (loss, more) in stated.items()}
 
@@ -110,10 +135,11 @@ def outcome(w, problem):
     for point in points:
         certificate = certify(problem, w.raw, point)
         rise = float(problem.loss.value(point, start)) - solution.objective
-        # What is within 1e-6 of the minimum is optimal at 1e-6: the largest deviation hardly
-        # notices a move. At 1e-7 it is refused.
+        # What is within 1e-6 of the minimum is optimal at 1e-6: likelihoods and the largest
+        # deviation hardly notice a move. At less than its rise it is refused.
         is_near = rise <= 1e-6 * certificate.scale and problem.violation(point) <= 1e-6
-        refused += not certificate.is_optimal(1e-7 if is_near else 1e-6, relative=True)
+        tolerance = min(1e-7, rise / certificate.scale / 2) if is_near else 1e-6
+        refused += not certificate.is_optimal(tolerance, relative=True)
     return solution.certificate.is_optimal(1e-7, relative=True), refused, len(points)
 
 
