@@ -40,8 +40,8 @@ class Normal(NamedTuple):
     is_open
         Where n may be any number between -largest and largest.
     largest
-        The weights at the kinks of the 1-norm; infinite for the divergence where f is nearly 0, so that its
-        logarithm says little.
+        The weights at the kinks of the 1-norm; infinite for the divergence where f is nearly 0, so
+        that its logarithm says little.
     """
 
     vector: Array
