@@ -131,7 +131,7 @@ def test_headers_of_files_follow_the_schema_of_the_page(headers):
     "change",
     [
         {"sha256": "0"},
-        {"version": 4},
+        {"version": 5},
         {"oracle": "rappor"},
         {"epsilon": 0},
         {"d": 2**24 + 1},

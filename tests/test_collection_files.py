@@ -9,7 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpopt import collection as files
+from ldpopt.collection import header, parquet
 from ldpopt.collection.header import Header
+from ldpopt.collection.layout import layout_of
 from ldpopt.errors import DataUnavailableError, InvalidInputError, InvalidTypeError
 from ldpopt.oracles import GRR, OLH, OUE, SubsetSelection
 from ldpopt.oracles.hashing import LocalHashing
@@ -200,6 +202,34 @@ def test_a_header_that_cannot_be_right_is_refused(case, stored):
     with pytest.raises((InvalidInputError, InvalidTypeError), match=words) as caught:
         files.open_reports(stored)
     assert "reports.parquet" in str(caught.value)
+
+
+def test_sets_that_an_earlier_version_wrote_as_lists_are_read(tmp_path, monkeypatch):
+    oracle = SubsetSelection(1.0, 40)
+    reports = reports_of(oracle, 60)
+    new = tmp_path / "new.parquet"
+    old = tmp_path / "old.parquet"
+    files.write_reports(new, oracle, reports[:20])
+    with monkeypatch.context() as patch:
+        patch.setattr(parquet, "parquet_layout", layout_of)
+        patch.setattr(header, "VERSION", 3)
+        files.write_reports(old, oracle, reports[20:])
+    assert header_of(old)["version"] == 3
+    kinds = [pq.read_schema(path).field(0).type for path in (new, old)]
+    assert kinds == [pa.binary(5), layout_of(oracle).types[0]]
+    counted = files.aggregate([new, old])
+    assert np.array_equal(counted.counts, oracle.support_counts(reports))
+    read = [files.read_reports(path)[1] for path in (new, old)]
+    assert np.array_equal(np.concatenate(read), reports)
+
+
+def test_small_sets_of_a_large_domain_stay_lists(tmp_path):
+    oracle = SubsetSelection(8.0, 1024)
+    path = tmp_path / "r.parquet"
+    reports = reports_of(oracle, 20)
+    files.write_reports(path, oracle, reports)
+    assert pq.read_schema(path).field(0).type == layout_of(oracle).types[0]
+    assert np.array_equal(files.read_reports(path)[1], reports)
 
 
 def test_a_header_keeps_how_the_size_of_a_subset_was_chosen():

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpopt.collection.layout import Reason, layout_of
+from ldpopt.collection.layout import PackedSubsetLayout, Reason, layout_of
 from ldpopt.errors import LdpoptError
+from ldpopt.oracles.forms import SubsetForm
 from tests.reports_world import MAKERS, reports_of
 
 every_oracle = pytest.mark.parametrize("name", MAKERS)
@@ -177,3 +178,27 @@ def test_every_reason_has_a_number_and_words_of_its_own():
     assert len(Reason.__members__) == len(Reason)
     assert len({reason.words for reason in Reason}) == len(Reason)
     assert Reason.NAN.words == "not a number (NaN)"
+
+
+@pytest.mark.parametrize("d", [2, 9, 300])
+def test_sets_as_bits_are_the_sets(d):
+    oracle = MAKERS["ss"](d)
+    reports = reports_of(oracle, 50)
+    layout = PackedSubsetLayout(oracle.report_form)
+    decoded, codes = layout.decode(layout.encode(reports))
+    assert set(codes) == {0}
+    assert np.array_equal(layout.reports(decoded), reports)
+    assert layout.reports(decoded).dtype == reports.dtype
+    counts = layout.form.support_counts(decoded)
+    assert np.array_equal(counts, oracle.support_counts(reports))
+
+
+def test_bits_that_are_no_set_of_the_right_size_are_set_aside():
+    layout = PackedSubsetLayout(SubsetForm(d=10, k=2))
+    rows = [b"\xc0\x00", b"\x80\x40", b"\x80\x00", b"\xe0\x00", b"\x80\x20", None]
+    _, codes = layout.decode([pa.array(rows, pa.binary(2))])
+    none = Reason.NONE
+    too_few_or_many = Reason.LENGTH
+    beyond = Reason.PADDING
+    expected = [none, none, too_few_or_many, too_few_or_many, beyond, Reason.MISSING]
+    assert named(codes) == expected

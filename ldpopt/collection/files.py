@@ -185,7 +185,7 @@ def read_reports(
             raise InvalidInputError(
                 f"{path}, row {row + at} is not a report: {Reason(codes[at]).words}"
             )
-        batches.append(reports)
+        batches.append(file.layout.reports(reports))
         row += len(codes)
     if not batches:
         raise InvalidInputError(f"{path} has no report")

@@ -14,11 +14,12 @@ from ldpopt.collection.seal import BLANK, FIELD
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.oracles import ORACLES, FrequencyOracle
 
-VERSION = 3
+VERSION = 4
 """Of the format. Version 1 had no checksums."""
 
-# In version 2 only CSV was different, whose files of that time are refused for their first line.
-_READ = (2, VERSION)
+# Up to version 3 sets were lists in Parquet, which are read as well. In version 2 CSV was different
+# too, whose files of that time are refused for their first line.
+_READ = (2, 3, VERSION)
 
 # A file that claims a larger domain is not believed: a vector of its counts takes 8 bytes per
 # value, and counting holds a few of them.

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError
 from ldpopt.oracles import GRR, FrequencyOracle
-from ldpopt.oracles.forms import BitsForm, HashForm, IndexForm, Reports, SubsetForm
+from ldpopt.oracles.forms import BitsForm, HashForm, IndexForm, ReportForm, Reports, SubsetForm
 
 Codes = NDArray[np.uint8]
 Decoded = tuple[Reports, Codes]
@@ -76,6 +76,8 @@ class Layout(ABC):
     """
 
     names: tuple[str, ...] = ("report",)
+    form: ReportForm
+    """How decoded reports are held: what counts them."""
     work: int
     """Number of values that counting one report touches."""
     width: int
@@ -98,6 +100,10 @@ class Layout(ABC):
     def decode(self, columns: Columns) -> Decoded:
         """Return the reports of columns of any type, and the rows' codes."""
 
+    def reports(self, decoded: Reports) -> Reports:
+        """Return decoded reports as ``oracle.perturb`` returns them."""
+        return decoded
+
     @abstractmethod
     def text(self, reports: Reports) -> list[list[str]]:
         """Return one row of text per report."""
@@ -113,6 +119,7 @@ class IndexLayout(Layout):
     work = 1
 
     def __init__(self, form: IndexForm) -> None:
+        self.form = form
         self.high = form.size - 1
         self.dtype = form.dtype
         self.width = self.dtype.itemsize
@@ -201,6 +208,7 @@ class BitsLayout(Layout):
     """``d`` bits packed into bytes, as in ``BitsForm``; hexadecimal in text."""
 
     def __init__(self, form: BitsForm) -> None:
+        self.form: BitsForm = form
         self.work = form.d
         self.width = form.width
         self._padding = form.padding
@@ -300,6 +308,7 @@ class HashLayout(Layout):
     _LARGEST_SEED = 2**64 - 1
 
     def __init__(self, form: HashForm) -> None:
+        self.form = form
         self.work = form.d
         self.g = form.g
         self.dtype = form.dtype
@@ -349,6 +358,7 @@ class SubsetLayout(Layout):
     repeated = ("report.list.element",)
 
     def __init__(self, form: SubsetForm) -> None:
+        self.form = form
         self.d = form.d
         self.k = form.k
         self.work = form.k
@@ -434,6 +444,27 @@ class SubsetLayout(Layout):
         return sets, codes
 
 
+class PackedSubsetLayout(BitsLayout):
+    """Sets of ``k`` values as d bits: they are read and counted as bits are."""
+
+    def __init__(self, form: SubsetForm) -> None:
+        super().__init__(BitsForm(form.d))
+        self._sets = form
+
+    def encode(self, reports: Reports) -> list[pa.Array]:
+        """Return the bytes of each set."""
+        return super().encode(self._sets.support_bits(reports))
+
+    def reports(self, decoded: Reports) -> Reports:
+        """Return the members of each set in ascending order."""
+        return self._sets.unpacked(decoded)
+
+    def _checked(self, rows: Reports, codes: Codes) -> Decoded:
+        rows, codes = super()._checked(rows, codes)
+        _note(codes, Reason.LENGTH, where=_ones(rows) != self._sets.k)
+        return rows, codes
+
+
 _LAYOUTS: Mapping[str, Callable[[Any], Layout]] = {
     "index": IndexLayout,
     "bits": BitsLayout,
@@ -460,6 +491,45 @@ def layout_of(oracle: FrequencyOracle, labels: Sequence[str] | None = None) -> L
     if labels is not None and isinstance(oracle, GRR) and isinstance(form, IndexForm):
         return LabelLayout(form, labels)
     return validate.lookup("kind of reports", form.kind, _LAYOUTS)(form)
+
+
+def parquet_layout(oracle: FrequencyOracle) -> Layout:
+    """Return the layout in which Parquet files of the library hold an oracle's reports.
+
+    Sets are bits wherever these take less room: nearly always, but for large budgets.
+
+    Examples
+    --------
+    >>> from ldpopt.oracles import SubsetSelection
+    >>> [parquet_layout(SubsetSelection(epsilon, d=1024)).width for epsilon in (1.0, 4.0, 8.0)]
+    [128, 38, 2]
+    """
+    form = oracle.report_form
+    sets = layout_of(oracle)
+    if isinstance(form, SubsetForm):
+        bits = PackedSubsetLayout(form)
+        return bits if bits.width < sets.width else sets
+    return sets
+
+
+def stored_layout(oracle: FrequencyOracle, kind: pa.DataType | None) -> Layout:
+    """Return the layout of a Parquet file of the library, by the type of its first column.
+
+    Sets were lists in all files up to version 3 of the format.
+    """
+    form = oracle.report_form
+    if isinstance(form, SubsetForm) and kind is not None and pa.types.is_fixed_size_binary(kind):
+        return PackedSubsetLayout(form)
+    return layout_of(oracle)
+
+
+def _ones(rows: Reports) -> NDArray[np.int64]:
+    """Return the number of bits of each row that are 1."""
+    n, width = rows.shape
+    # By words: a sum along short rows of bytes takes several times as long.
+    words = np.zeros((n, -(-width // 8)), dtype=np.uint64)
+    words.view(np.uint8)[:, :width] = rows
+    return np.asarray(np.bitwise_count(words).sum(axis=1, dtype=np.int64))
 
 
 def _plain(column: pa.Array) -> pa.Array:

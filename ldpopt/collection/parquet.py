@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ldpopt.collection.header import Header
-from ldpopt.collection.layout import Codes, Layout, layout_of
+from ldpopt.collection.layout import Codes, Layout, parquet_layout, stored_layout
 from ldpopt.collection.pages import check_pages
 from ldpopt.collection.schema import Schema
 from ldpopt.collection.seal import check, has_place, sealed
@@ -73,7 +73,8 @@ class ParquetReports:
                 "call ldpopt.collection.seal_reports"
             )
         if schema is None:
-            self.layout: Layout = layout_of(self.header.oracle)
+            first = columns.field(0).type if len(columns) else None
+            self.layout: Layout = stored_layout(self.header.oracle, first)
             self._names: Sequence[str] = self.layout.names
             self._id = CLIENT_ID if CLIENT_ID in columns.names else None
         else:
@@ -145,7 +146,7 @@ class ParquetWriter:
     """Row groups appended to a draft; the header goes into the footer."""
 
     def __init__(self, draft: Path, header: Header, *, ids: pa.DataType | None) -> None:
-        self.layout = layout_of(header.oracle)
+        self.layout = parquet_layout(header.oracle)
         fields = [
             pa.field(name, kind, nullable=False)
             for name, kind in zip(self.layout.names, self.layout.types, strict=True)

@@ -176,7 +176,7 @@ def _counted(file: ReportFile, partition: Partition, sums: Sums) -> Tally:
         # Most batches have no bad row, and are counted without a copy.
         kept = reports if good.all() else reports[good]
         with _ONE_AT_A_TIME if file.layout.shares_cores else nullcontext():
-            counts = sums.joined(counts, sums.of(kept))
+            counts = sums.joined(counts, sums.of(kept, file.layout.form))
         n += len(kept)
         at = np.flatnonzero(codes)
         rejected.append(at + row)

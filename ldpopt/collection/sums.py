@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ldpopt.collection.header import check_sum
 from ldpopt.oracles.base import FrequencyOracle
-from ldpopt.oracles.forms import Reports
+from ldpopt.oracles.forms import ReportForm, Reports
 from ldpopt.reports.exact_sums import is_possible, joined, no_sums
 from ldpopt.reports.weighing import Weighing
 
@@ -27,8 +27,8 @@ class Sums(Protocol):
         """Return the sums of no report."""
         ...
 
-    def of(self, reports: Reports) -> Whole:
-        """Return the sums of checked reports."""
+    def of(self, reports: Reports, form: ReportForm) -> Whole:
+        """Return the sums of checked reports, held in a form of which the file decides."""
         ...
 
     def joined(self, first: Whole, second: Whole) -> Whole:
@@ -52,10 +52,10 @@ class SupportCounts:
         """Return zeros."""
         return np.zeros(self.oracle.d, dtype=np.int64)
 
-    def of(self, reports: Reports) -> Whole:
+    def of(self, reports: Reports, form: ReportForm) -> Whole:
         """Count support."""
         # Decoded reports are valid: to check them again would take as long as to count them.
-        return self.oracle.report_form.support_counts(reports)
+        return form.support_counts(reports)
 
     def joined(self, first: Whole, second: Whole) -> Whole:
         """Add counts."""
@@ -79,9 +79,9 @@ class WeightedCounts:
         """Return zeros."""
         return no_sums(self.weighing.size)
 
-    def of(self, reports: Reports) -> Whole:
+    def of(self, reports: Reports, form: ReportForm) -> Whole:
         """Add up weights."""
-        return self.weighing.sums(reports)
+        return self.weighing.sums(reports, form)
 
     def joined(self, first: Whole, second: Whole) -> Whole:
         """Add up exactly."""

@@ -473,6 +473,19 @@ class SubsetForm(ReportForm):
             bits[start : start + step] = np.packbits(flags, axis=1)
         return bits
 
+    def unpacked(self, bits: NDArray[np.uint8]) -> Reports:
+        """Return the sets of rows of packed bits, k of them 1: the inverse of ``support_bits``."""
+        reports = np.empty((len(bits), self.k), dtype=self.dtype)
+        step = max(1, _CELLS // self.d)
+        for start in range(0, len(bits), step):
+            rows = bits[start : start + step]
+            flags = np.unpackbits(rows, axis=1, count=self.d)
+            # Row-major positions list each row's members in ascending order.
+            positions = np.flatnonzero(flags).reshape(-1, self.k)
+            first = self.d * np.arange(len(rows))
+            reports[start : start + step] = positions - first[:, None]
+        return reports
+
     def _blocks(self, reports: Reports) -> list[slice]:
         # bincount copies its input to 64 bits, so only a bounded number of rows is counted at a
         # time.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ldpopt.immutable import Immutable
 from ldpopt.oracles.base import FrequencyOracle
 from ldpopt.oracles.bit_information import BitInformation
-from ldpopt.oracles.forms import IndexForm, Reports
+from ldpopt.oracles.forms import IndexForm, ReportForm, Reports
 from ldpopt.reports.exact_sums import ROWS, UNIT, as_floats, fixed, no_sums, with_more
 
 Array = NDArray[np.float64]
@@ -57,8 +57,10 @@ class Weighing(Immutable):
         form = self.oracle.report_form
         return form.size if isinstance(form, IndexForm) else self.oracle.d
 
-    def sums(self, reports: Reports) -> Whole:
+    def sums(self, reports: Reports, form: ReportForm | None = None) -> Whole:
         """Return the sums of checked reports, shape (2, size), as of ``exact_sums``.
+
+        Reports are held as the oracle makes them, unless another form is given.
 
         They are Σ 1/s over the reports that support each value, in fixed point; of indices the
         number of reports of each one, since these say all that there is to know.
@@ -67,9 +69,10 @@ class Weighing(Immutable):
         besides; for indices one pass. Memory: about 0.5 kB per value, and 30 MB, whatever the
         number of reports is.
         """
+        held = self.oracle.report_form if form is None else form
         total = no_sums(self.size)
         for first in range(0, len(reports), ROWS):
-            total = with_more(total, self._part(reports[first : first + ROWS]))
+            total = with_more(total, self._part(reports[first : first + ROWS], held))
         return total
 
     def mean_weights(self, sums: Whole, n: int) -> tuple[float, float]:
@@ -83,9 +86,8 @@ class Weighing(Immutable):
         mean = float(as_floats(sums) @ (1 / likelihood)) / n
         return mean, float(1 / likelihood.mean())
 
-    def _part(self, reports: Reports) -> Whole:
+    def _part(self, reports: Reports, form: ReportForm) -> Whole:
         """Return the sums of so few reports that 64 bits hold them."""
-        form = self.oracle.report_form
         if isinstance(form, IndexForm):
             return form.histogram(reports)
         # Imported here because it loads numba and compiles, which only a second pass needs.
