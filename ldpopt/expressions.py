@@ -58,6 +58,20 @@ def substituted(node: Node, replacements: Mapping[int, Any]) -> Node:
     return copied
 
 
+def in_uniform_units(f: cp.Expression) -> cp.Expression:
+    """Return d f: frequencies in units of 1/d, in which forms of this library are stated.
+
+    Of x/d that is x itself: a division and a product are two matrices for cvxpy to multiply.
+    """
+    from cvxpy.atoms.affine.binary_operators import DivExpression
+
+    if isinstance(f, DivExpression):
+        dividend, divisor = f.args
+        if divisor.is_constant() and np.all(divisor.value == f.size):
+            return dividend
+    return f.size * f
+
+
 def fingerprint(nodes: Sequence[Node], named: Mapping[int, str]) -> bytes:
     """Return what is equal for expressions that are built alike, from equal numbers.
 

@@ -24,7 +24,8 @@ from ldpopt.constraints import (
     Smooth,
     SumsTo,
 )
-from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
+from ldpopt.solve import feasibility
 
 D = 8
 Y = np.array([0.32, 0.22, 0.18, 0.12, 0.08, 0.05, 0.03, -0.02])
@@ -274,6 +275,32 @@ def fused(lam):
     return Problem(losses.LeastSquares() + lam * losses.TotalVariation(), SIMPLEX)
 
 
+@pytest.mark.parametrize(
+    ("accuracy", "too_small"),
+    # The solver says so; or it is content with a point that is a little outside.
+    [("high", 0.4), ("low", 0.49999)],
+)
+def test_feasibility_is_proved_once_and_a_value_without_a_point_is_refused(
+    accuracy, too_small, monkeypatch
+):
+    programs = []
+    elastic = feasibility._elastic
+    monkeypatch.setattr(feasibility, "_elastic", lambda *of: programs.append(of) or elastic(*of))
+    radius = Parameter("radius", 0.9)
+    # From half the mass at one value, equal frequencies are outside: a linear program is needed.
+    reference = np.zeros(len(Y))
+    reference[0] = 0.5
+    problem = Problem(losses.LeastAbsolute(), [*SIMPLEX, Near(reference, radius, 1)])
+    problem.solve(Y, path="conic")
+    assert len(programs) == 1
+    radius.value = 0.8
+    problem.solve(Y, path="conic")
+    assert len(programs) == 1
+    radius.value = too_small
+    with pytest.raises(InfeasibleError, match="these conflict"):
+        problem.solve(Y, path="conic", accuracy=accuracy)
+
+
 @pytest.mark.parametrize("solver", ["CLARABEL", "OSQP", "SCS"])
 def test_a_path_is_its_solutions_one_by_one_and_they_stay(solver):
     lam = Parameter("lam", 7.0)
@@ -284,7 +311,7 @@ def test_a_path_is_its_solutions_one_by_one_and_they_stay(solver):
     # What is kept does not grow with the number of values.
     bounds = Problem(losses.LeastSquares(), [*SIMPLEX, Smooth(total_variation=lam)])
     bounds.path(Y, solver=solver, lam=GRID)
-    assert not bounds._planner.conic._feasible
+    assert len(bounds._planner.conic._feasible) == 1
     lam.value = 3.0
     for value, solution in zip(GRID, solutions, strict=True):
         expected = fused(value).solve(Y)

@@ -11,12 +11,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.adjustable import Adjustable
+from ldpopt.expressions import in_uniform_units
 from ldpopt.printable import latex_text
 
 if TYPE_CHECKING:
@@ -85,35 +87,36 @@ class Constraint(Adjustable):
         So a constraint whose ``Parameter`` changes stays compiled. By default the bounds of
         ``rows`` are such arrays.
         """
-        if not self._has_adjustable_rows(f.size):
+        rows = self._adjustable_rows(f.size)
+        if rows is None:
             return self.cone_form(f), []
-        return adjustable_row_forms(self._stated_rows(f.size), f, f.size)
+        return adjustable_row_forms(rows, in_uniform_units(f))
 
     def data(self, d: int) -> tuple[Array, ...]:
         """Return the arrays that ``adjustable_form`` leaves open, none unless it has parameters."""
-        if not self._has_adjustable_rows(d):
+        rows = self._adjustable_rows(d)
+        if rows is None:
             return ()
-        sides = one_sided(self._stated_rows(d))
+        sides = one_sided(rows)
         # In the order of the parameters of ``adjustable_row_forms``, which has none for no rows.
         return tuple(d * bound[members] for bound, members in sides if len(members))
 
     def compiled_key(self, d: int) -> Hashable:
         """Equal for constraints whose ``adjustable_form`` differs by ``data`` alone: itself."""
-        if not self._has_adjustable_rows(d):
+        rows = self._adjustable_rows(d)
+        if rows is None:
             return self
-        rows = self._stated_rows(d)
         # A bound that becomes infinite, or meets the other one, changes which rows are compared.
         members = tuple(members.tobytes() for _, members in one_sided(rows))
         matrices = (_matrix_bytes(rows.matrix), _matrix_bytes(rows.auxiliary))
         return (self._recipe, members, *matrices)
 
-    def _has_adjustable_rows(self, d: int) -> bool:
-        return self._recipe is not None and self.rows(d) is not None
-
-    def _stated_rows(self, d: int) -> LinearInequalities:
-        rows = self.rows(d)
-        assert rows is not None  # _has_adjustable_rows
-        return rows
+    def _adjustable_rows(self, d: int) -> LinearInequalities | None:
+        """Return the rows whose bounds are parameters of what is compiled, if there are any."""
+        if self._recipe is None:
+            return None
+        # What a class of the user's holds may change from call to call.
+        return _rows_of(self, d) if self.is_settled else self.rows(d)
 
     def validate_for(self, d: int) -> None:
         """Raise an error if the constraint does not fit a domain of d values."""
@@ -160,6 +163,12 @@ class Constraint(Adjustable):
         return f"{type(self).__name__}()"
 
 
+@lru_cache(maxsize=16)
+def _rows_of(constraint: Constraint, d: int) -> LinearInequalities | None:
+    """Return the rows of a constraint: one solve asks for them several times."""
+    return constraint.rows(d)
+
+
 class Polyhedron(Constraint):
     """Base class of polyhedral constraints: ``rows`` states them in full.
 
@@ -184,22 +193,25 @@ class Polyhedron(Constraint):
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
         """Return equalities and finite inequalities."""
         # The solver's variable is d f: times d, its coefficients are of order 1.
-        return row_forms(self.rows(f.size), f, f.size)
+        return row_forms(self.rows(f.size), in_uniform_units(f), f.size)
 
 
-def row_forms(rows: LinearInequalities, f: cp.Expression, unit: int) -> list[cp.Constraint]:
-    """Return linear inequalities times a unit: equalities, then finite lower and upper bounds."""
+def row_forms(rows: LinearInequalities, scaled: cp.Expression, unit: int) -> list[cp.Constraint]:
+    """Return linear inequalities times a unit: equalities, then finite lower and upper bounds.
+
+    ``scaled`` is the unit times f.
+    """
     sides = one_sided(rows)
     chosen = [members for _, members in sides]
     ends = [unit * bound[members] for bound, members in sides]
-    return _compared(_values_of(rows, f, unit), chosen, ends)
+    return _compared(_values_of(rows, scaled), chosen, ends)
 
 
 def adjustable_row_forms(
-    rows: LinearInequalities, f: cp.Expression, unit: int
+    rows: LinearInequalities, scaled: cp.Expression
 ) -> tuple[list[cp.Constraint], list[cp.Parameter]]:
     """Return the forms of ``row_forms`` with parameters in place of the finite bounds."""
-    return with_open_bounds(rows, _values_of(rows, f, unit))
+    return with_open_bounds(rows, _values_of(rows, scaled))
 
 
 def with_open_bounds(
@@ -226,9 +238,9 @@ def one_sided(rows: LinearInequalities) -> list[tuple[Array, NDArray[np.int64]]]
     return [(rows.lower, equal), (rows.lower, below), (rows.upper, above)]
 
 
-def _values_of(rows: LinearInequalities, f: cp.Expression, unit: int) -> cp.Expression:
-    """Return A f + B t times a unit, with new variables t."""
-    values = rows.matrix @ (unit * f)
+def _values_of(rows: LinearInequalities, scaled: cp.Expression) -> cp.Expression:
+    """Return A f + B t times a unit, from f in that unit and new variables t."""
+    values = rows.matrix @ scaled
     if rows.auxiliary is not None:
         import cvxpy as cp
 

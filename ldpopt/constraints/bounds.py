@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.constraints.base import Constraint, LinearInequalities
 from ldpopt.errors import InvalidInputError
+from ldpopt.expressions import in_uniform_units
 from ldpopt.printable import latex_number
 
 if TYPE_CHECKING:
@@ -50,14 +51,15 @@ class _Box(Constraint):
         """Return the finite bounds, with coefficients of order 1 for the solver's variable d f."""
         d = f.size
         lower, upper = self.box(d)
+        scaled = in_uniform_units(f)
         forms = []
-        # Upper bounds are negated, so that both kinds read the same.
-        for bound, sign in ((lower, 1), (upper, -1)):
+        for bound, is_lower in ((lower, True), (upper, False)):
             finite = np.flatnonzero(np.isfinite(bound))
             if len(finite):
                 # A selection of all values would add a matrix to the program for nothing.
-                values = f[finite] if len(finite) < d else f
-                forms.append(sign * d * values >= sign * d * bound[finite])
+                values = scaled[finite] if len(finite) < d else scaled
+                end = d * bound[finite]
+                forms.append(values >= end if is_lower else values <= end)
         return forms
 
 

@@ -19,6 +19,7 @@ from ldpopt.constraints.base import (
 )
 from ldpopt.constraints.bounds import Bounds
 from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.expressions import in_uniform_units
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -347,7 +348,7 @@ class Linear(Polyhedron):
         places = np.arange(matrix.nnz)
         shape = (matrix.shape[0], matrix.nnz)
         sums = sparse.csr_array((ones, places, matrix.indptr), shape=shape)
-        products = cp.multiply(entries, f.size * f[matrix.indices])
+        products = cp.multiply(entries, in_uniform_units(f)[matrix.indices])
         forms, bounds = with_open_bounds(self.rows(f.size), sums @ products)
         return forms, [entries, *bounds]
 

@@ -12,6 +12,7 @@ from scipy.special import kl_div
 from ldpopt import validate
 from ldpopt.constraints.base import Constraint, LinearInequalities, row_forms
 from ldpopt.errors import InvalidInputError
+from ldpopt.expressions import in_uniform_units
 from ldpopt.printable import latex_number
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ class Near(Constraint):
         """Return the ball in units of the uniform frequency."""
         rows = self.rows(f.size)
         if rows is not None:
-            return row_forms(rows, f, f.size)
+            return row_forms(rows, in_uniform_units(f), f.size)
         d = f.size
         if self.norm == 2:
             return self._ball(f, d * self.reference, d * self.radius)
@@ -191,14 +192,18 @@ class Near(Constraint):
         positive = np.flatnonzero(self.reference > 0)
         masses = d * self.reference[positive]
         # Times the reciprocal: exponential cones are solved best with arguments near 1.
-        ratio = cp.multiply(d / masses, f[positive])
+        ratio = cp.multiply(1 / masses, in_uniform_units(f)[positive])
         return [self._divergence(masses, ratio) <= d * self.radius, *self._zeros(f)]
+
+    @property
+    def _is_polyhedron(self) -> bool:
+        return self.norm in (1, np.inf)
 
     def adjustable_form(self, f: cp.Expression) -> tuple[list[cp.Constraint], list[cp.Parameter]]:
         """Return the ball with parameters for reference and radius, or for the bounds of rows."""
         import cvxpy as cp
 
-        if self._recipe is None or self.rows(f.size) is not None:
+        if self._recipe is None or self._is_polyhedron:
             return super().adjustable_form(f)
         radius = cp.Parameter(nonneg=True)
         if self.norm == 2:
@@ -209,7 +214,7 @@ class Near(Constraint):
         # As variables: a parameter times a function of its reciprocal would be compiled anew.
         ratio = cp.Variable(len(positive))
         forms = [
-            f.size * f[positive] == cp.multiply(masses, ratio),
+            in_uniform_units(f)[positive] == cp.multiply(masses, ratio),
             self._divergence(masses, ratio) <= radius,
             *self._zeros(f),
         ]
@@ -217,7 +222,7 @@ class Near(Constraint):
 
     def data(self, d: int) -> tuple[Array, ...]:
         """Return reference and radius times d, or the bounds of rows, if parameters may change."""
-        if self._recipe is None or self.rows(d) is not None:
+        if self._recipe is None or self._is_polyhedron:
             return super().data(d)
         # The divergence has no term where the reference is 0: f is held there.
         used = self.reference > 0 if self.norm == "kl" else slice(None)
@@ -225,7 +230,7 @@ class Near(Constraint):
 
     def compiled_key(self, d: int) -> Hashable:
         """Equal for the same zeros of the reference, if parameters may change its other values."""
-        if self._recipe is None or self.rows(d) is not None:
+        if self._recipe is None or self._is_polyhedron:
             return super().compiled_key(d)
         zeros = (self.reference == 0).tobytes() if self.norm == "kl" else b""
         return (self._recipe, self.norm, zeros)
@@ -234,7 +239,7 @@ class Near(Constraint):
         """Return that d f is within a radius of a reference, in the root of squares."""
         import cvxpy as cp
 
-        return [cp.norm(f.size * f - reference) <= radius]
+        return [cp.norm(in_uniform_units(f) - reference) <= radius]
 
     def _divergence(self, masses: Any, ratio: cp.Expression) -> cp.Expression:
         """Return Σ m (u log u - u + 1) of ratios u."""
@@ -245,7 +250,7 @@ class Near(Constraint):
     def _zeros(self, f: cp.Expression) -> list[cp.Constraint]:
         """Return that f is 0 where the reference is: the divergence would be infinite there."""
         zero = np.flatnonzero(self.reference == 0)
-        return [f.size * f[zero] == 0] if len(zero) else []
+        return [in_uniform_units(f)[zero] == 0] if len(zero) else []
 
     def __repr__(self) -> str:
         norm = repr(self.norm) if self.norm == "kl" else f"{self.norm:g}"

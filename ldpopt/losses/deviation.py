@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.expressions import in_uniform_units
 from ldpopt.losses.responses import Kinks
 from ldpopt.losses.targets import Deviation, FromReference, around
 
@@ -67,7 +68,7 @@ class LeastAbsolute(Deviation):
         import cvxpy as cp
 
         (target,) = data
-        return cp.norm1(f.size * (f - target)), []
+        return cp.norm1(in_uniform_units(f) - f.size * target), []
 
 
 class L1To(FromReference, LeastAbsolute):
@@ -264,7 +265,7 @@ class Huber(Deviation):
         outlying = cp.Variable(f.size)
         inner = cp.Variable(f.size)
         # As variables: |·| of parameters times δ would be compiled anew for each δ.
-        parts = inner + outlying == f.size * (f - target)
+        parts = inner + outlying == in_uniform_units(f) - f.size * target
         linear = cp.sum(cp.multiply(f.size * delta, cp.abs(outlying)))
         return 0.5 * cp.sum_squares(inner) + linear, [parts]
 
@@ -321,4 +322,4 @@ class MaxAbsolute(Deviation):
         import cvxpy as cp
 
         (target,) = data
-        return cp.norm_inf(f.size * (f - target)), []
+        return cp.norm_inf(in_uniform_units(f) - f.size * target), []

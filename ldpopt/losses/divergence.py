@@ -13,6 +13,7 @@ from scipy.special import rel_entr
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.expressions import in_uniform_units
 from ldpopt.losses.base import SeparableLoss, ones
 from ldpopt.losses.pooling import LogarithmPooling
 from ldpopt.losses.targets import FromReference
@@ -102,7 +103,7 @@ class _Divergence(SeparableLoss):
 
         reference, log_mass = data
         u = cp.Variable(f.size)
-        ratios = f.size * f == cp.multiply(f.size * reference, u)
+        ratios = in_uniform_units(f) == cp.multiply(f.size * reference, u)
         # Σ f log(f/r) is Σ g u log u and a linear rest.
         negative_entropy = -(reference @ cp.entr(u))
         return negative_entropy - log_mass @ f, [ratios]

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.expressions import in_uniform_units
 from ldpopt.losses.base import Loss
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class _Penalty(Loss):
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return the penalty of d f: frequencies in units of the uniform one."""
         # A norm of d f is d times that of f: solvers get numbers of order 1.
-        return self._of(f.size * f), []
+        return self._of(in_uniform_units(f)), []
 
     def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
         """Return d."""
@@ -240,7 +241,7 @@ class GroupNorm(_Penalty):
         constants: tuple[float, ...],
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return the penalty of d f, with the weights of the data if these are there."""
-        return self._weighted(f.size * f, *data[1:] or (self.weights,)), []
+        return self._weighted(in_uniform_units(f), *data[1:] or (self.weights,)), []
 
     def _of(self, f: cp.Expression) -> cp.Expression:
         return self._weighted(f, self.weights)

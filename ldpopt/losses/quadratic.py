@@ -13,6 +13,7 @@ from ldpopt import validate
 from ldpopt.closed_form.simplex import check_weighted_domain
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.expressions import in_uniform_units
 from ldpopt.losses.base import SeparableLoss, ones
 from ldpopt.losses.pooling import SquaresPooling, VariancePooling
 from ldpopt.losses.targets import Deviation, around
@@ -78,7 +79,7 @@ class LeastSquares(Deviation, SeparableLoss):
         import cvxpy as cp  # slow to import, as everywhere in this folder
 
         (target,) = data
-        residual = f.size * (f - target)
+        residual = in_uniform_units(f) - f.size * target
         return 0.5 * cp.sum_squares(residual), []
 
     def response(
@@ -205,7 +206,7 @@ class WeightedLeastSquares(Deviation, SeparableLoss):
             roots = np.sqrt(self.weights / unit)
             moved = cp.multiply(roots, target)
         # One factor for f and one for f̃: a product with their difference would not be DPP.
-        residual = f.size * (cp.multiply(roots, f) - moved)
+        residual = cp.multiply(roots, in_uniform_units(f)) - f.size * moved
         return 0.5 * cp.sum_squares(residual), []
 
     def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:

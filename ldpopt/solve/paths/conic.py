@@ -24,7 +24,7 @@ from ldpopt.solve.paths.closed_forms.one_root import UNBOUNDED
 from ldpopt.solve.plan import Again, Outcome
 from ldpopt.solve.programs import ConeProgram, ConeSolution
 from ldpopt.solve.solvers import COLD, SOLVERS, Running
-from ldpopt.solve.status import Status
+from ldpopt.solve.status import ACCURACIES, Status
 
 Array = NDArray[np.float64]
 
@@ -255,7 +255,8 @@ class ConicPath:
 
     def __init__(self) -> None:
         self.compiled: dict[Hashable, CompiledProblem] = {}
-        # Sizes at which a set of constraints is known not to contradict itself.
+        # Sizes at which a set of constraints is known not to contradict itself, with some numbers
+        # of its parameters.
         self._feasible: set[Hashable] = set()
         # What was compiled once with an estimate's numbers, and not kept.
         self._solved_once: set[Hashable] = set()
@@ -300,13 +301,17 @@ class ConicPath:
         InvalidInputError
             If the loss is unbounded below, or a constraint is not convex.
         """
-        self._require_feasible(formulation, start)
         stack = _Stack.of(formulation, start, solver, settings, given, running)
+        is_feasible = self._require_feasible(stack)
         results = [
             self._solve_trial(stack, trial, first, again)
             for trial, first in _shown(zip(stack.trials, self._firsts(stack), strict=False), stack)
         ]
-        return _outcome(stack, results)
+        outcome = _outcome(stack, results)
+        # The points prove it, unless they are outside.
+        if not is_feasible and not _satisfies(stack, outcome):
+            feasibility.require_feasible(feasibility.conditions(formulation, None), start.d)
+        return outcome
 
     def _firsts(self, stack: _Stack) -> Iterator[SolverResult | None]:
         """Yield the first results of all trials from other processes; None to solve one here."""
@@ -429,18 +434,28 @@ class ConicPath:
         compiled = self._compiled_for(stack, row, constants, factor)
         return _solve_carefully(compiled, stack, row, prior_result)
 
-    def _require_feasible(self, formulation: Formulation, start: FrequencyEstimate) -> None:
-        """Raise an error that names the conflict if no vector has a finite loss in the set."""
-        d = start.d
+    def _require_feasible(self, stack: _Stack) -> bool:
+        """Raise an error that names the conflict if no vector has a finite loss in the set.
+
+        Returns
+        -------
+        False where the same constraints were feasible with other numbers of their parameters:
+        looking again may take ten times as long as a solve, and its point tells.
+        """
+        formulation = stack.formulation
+        d = stack.start.d
         if d > feasibility.LARGEST:
-            return
-        key = (formulation.loss.nonnegative_domain, formulation.constraints, d)
-        if key not in self._feasible:
+            return True
+        key = (formulation.loss.nonnegative_domain, stack.constraint_keys, d)
+        was_feasible = key in self._feasible
+        if not was_feasible:
             feasibility.require_feasible(feasibility.conditions(formulation, None), d)
-            # Constraints with parameters are others each time.
-            if all(part.compiled_key(d) is part for part in formulation.constraints):
-                self._feasible.add(key)
-        feasibility.require_finite_loss(formulation, start)
+            # A function that returns something else each time would fill the memory.
+            if len(self._feasible) >= _KEPT:
+                self._feasible.clear()
+            self._feasible.add(key)
+        feasibility.require_finite_loss(formulation, stack.start)
+        return not (was_feasible and stack.numbers)
 
     def _compiled_for(
         self, stack: _Stack, data: list[Array], constants: tuple[float, ...], factor: float
@@ -531,6 +546,12 @@ def _outcome(stack: _Stack, results: Sequence[SolverResult]) -> Outcome:
         steps=sum(result.steps for result in results),
         stats=tuple(result.stats for result in results),
     )
+
+
+def _satisfies(stack: _Stack, outcome: Outcome) -> bool:
+    """Return whether the points are as near to all constraints as an optimal status promises."""
+    violation = np.max(stack.formulation.violation(outcome.frequencies))
+    return bool(violation <= ACCURACIES["high"].violation)
 
 
 def _no_point(
