@@ -163,6 +163,13 @@ def require_values(what: str, node: Node, values: Mapping[int, Any]) -> None:
             )
 
 
+def require_numbers(what: str, node: Node) -> None:
+    """Raise an error if a constant of an expression or constraint is NaN."""
+    for constant in node.constants():
+        if not np.all(constant.value == constant.value):
+            raise InvalidInputError(f"{what}: a number in {shown(node)} is NaN: state another one")
+
+
 def why_not_convex(expression: cp.Expression) -> str:
     """Return why cvxpy's rules do not find an expression convex, as a clause."""
     culprit = _culprit(expression)

@@ -115,19 +115,20 @@ class Parameter(cp.Parameter):  # type: ignore[misc]  # cvxpy states no types
         return f"Parameter({self.name()!r}{value})"
 
 
-def _leaving_losses(multiply: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return cvxpy's product, which leaves that with a loss to the loss."""
+def _leaving_losses(combine: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return cvxpy's product or sum, which leaves that with a loss to the loss."""
 
-    @wraps(multiply)
-    def product(self: cp.Expression, other: Any) -> Any:
-        return NotImplemented if isinstance(other, Immutable) else multiply(self, other)
+    @wraps(combine)
+    def combined(self: cp.Expression, other: Any) -> Any:
+        return NotImplemented if isinstance(other, Immutable) else combine(self, other)
 
-    return product
+    return combined
 
 
-# cvxpy makes a constant of whatever it multiplies by, and fails on a loss before Python can ask the
+# cvxpy makes a constant of whatever it multiplies or adds, and fails on a loss before Python can ask the
 # loss. In the base class, since 2 * lam is an expression, and no parameter.
-cp.Expression.__mul__ = _leaving_losses(cp.Expression.__mul__)
+for _operator in ("__mul__", "__add__", "__sub__"):
+    setattr(cp.Expression, _operator, _leaving_losses(getattr(cp.Expression, _operator)))
 
 
 def _restored(name: str, value: Any, nonneg: bool, shape: tuple[int, ...]) -> Parameter:

@@ -274,6 +274,24 @@ def whole_numbers(what: str, values: ArrayLike, *, low: int, high: int) -> NDArr
     return result.astype(np.int64)
 
 
+def distinct(what: str, names: Iterable[str]) -> list[str]:
+    """Return names as a list.
+
+    Raises
+    ------
+    InvalidInputError
+        If one of them occurs again: results of two would be told apart by nothing.
+    """
+    members: list[str] = []
+    for place, name in enumerate(names):
+        if name in members:
+            raise InvalidInputError(
+                f"{what} must be distinct, got {name!r} again at position {place}: name it once"
+            )
+        members.append(name)
+    return members
+
+
 def distinct_indices(what: str, indices: ArrayLike) -> NDArray[np.int64]:
     """Return distinct indices as an int64 array of shape (m,).
 

@@ -265,6 +265,9 @@ def test_own_comparisons_are_tables_and_pictures(compared, tmp_path):
         ({"p": 3}, VECTOR, {}, "takes problems, got 3"),
         (CLS, VECTOR, {"solvers": ["OSPQ"]}, "did you mean 'OSQP'"),
         (CLS, VECTOR, {"accuracies": ["hihg"]}, "did you mean 'high'"),
+        (CLS, VECTOR, {"solvers": ["OSQP", "osqp"]}, "solvers must be distinct, got 'OSQP' again"),
+        (CLS, VECTOR, {"accuracies": ["low", "low"]}, "accuracies must be distinct, got 'low'"),
+        (CLS, VECTOR, {"solvers": "OSQP"}, r"list of names, got 'OSQP': pass \['OSQP'\]"),
         (CLS, VECTOR, {"time_limit": 0}, "time_limit"),
         (
             {"ours": ldpopt.Problem(losses.GaussianMLE(), SIMPLEX)},

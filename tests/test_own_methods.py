@@ -77,6 +77,8 @@ def in_place(estimate):
         (lambda e: None, "NoneType'>: return one real number"),
         (in_place, r"'in_place' changes the estimate .* f = estimate.frequencies.copy\(\)"),
         (lambda e: e.frequencies.sort(), r"changes the estimate"),
+        (lambda e: e.frequencies.setflags(write=True), r"changes the estimate"),
+        (lambda e: object.__setattr__(e, "frequencies", np.ones(3)), r"changes the estimate"),
         (lambda e: np.maximum(e.frequencies, 0, out=e.frequencies), r"changes the estimate"),
     ],
 )

@@ -307,9 +307,15 @@ def test_a_loss_that_does_not_fit_the_domain_is_refused_before_any_solve(loss, m
 
 
 def test_what_is_no_loss_cannot_be_added():
-    with pytest.raises(TypeError):
-        losses.LeastSquares() + 1
-    with pytest.raises(TypeError):
-        1 + losses.LeastSquares()
+    for add in (lambda loss: loss + 1, lambda loss: 1 + loss, lambda loss: cp.Constant(1) + loss):
+        with pytest.raises(InvalidTypeError, match=r"a number moves no minimum.*losses\.Custom"):
+            add(losses.LeastSquares())
+    for subtract in (
+        lambda loss: loss - losses.Entropy(),
+        lambda loss: 1 - loss,
+        lambda loss: -loss,
+    ):
+        with pytest.raises(InvalidInputError, match=r"not convex.*losses\.Custom"):
+            subtract(losses.LeastSquares())
     with pytest.raises(InvalidInputError, match="needs at least 2 values"):
         Problem(losses.TotalVariation()).solve([0.5])

@@ -121,8 +121,9 @@ def compare(
     Example: ldpopt compare --d 1024 --solvers OSQP,CLARABEL --accuracy low,high --plot plot.png
     """
     # All options are checked before the first solve: the comparison takes minutes.
-    names = [installed(name) for name in split_list("--solvers", solvers)]
-    accuracies = [_accuracy(name) for name in split_list("--accuracy", accuracy)]
+    names = validate.distinct("--solvers", map(installed, split_list("--solvers", solvers)))
+    settings = validate.distinct("--accuracy", split_list("--accuracy", accuracy))
+    accuracies = [_accuracy(name) for name in settings]
     limit = validate.real("--time-limit", time_limit, above=0)
     runs = _Runs(names, accuracies, limit)
     # The picture is drawn last, yet its name is checked now.

@@ -15,6 +15,7 @@ from ldpopt.expressions import (
     built,
     fingerprint,
     parameters_of,
+    require_numbers,
     require_values,
     require_variables,
     shown,
@@ -120,6 +121,11 @@ class Custom(Constraint):
         forms = self._returned(f)
         # Checked here: a solver's own message would not name the constraint.
         for form in forms:
+            if form.is_complex():
+                raise InvalidInputError(
+                    f"{self._called}: {shown(form)} is complex: constrain cp.abs, cp.real or "
+                    "cp.imag of it"
+                )
             if not form.is_dcp():
                 raise InvalidInputError(
                     f"{self._called}: {shown(form)} is not convex by cvxpy's rules (DCP): "
@@ -127,6 +133,7 @@ class Custom(Constraint):
                 )
             require_variables(self._called, form, [f])
             require_values(self._called, form, values)
+            require_numbers(self._called, form)
         return forms
 
     def _returned(self, f: cp.Variable) -> list[cp.Constraint]:

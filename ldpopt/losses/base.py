@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -340,15 +340,31 @@ class Loss(EffectiveDomain, Structure, Equivalence, Adjustable):
 
     def __add__(self, other: Loss) -> WeightedSum:
         if not isinstance(other, Loss):
-            return NotImplemented
+            raise InvalidTypeError(
+                f"only a loss can be added to a loss, got {other!r}: a number moves no minimum and "
+                "is left out; a cvxpy expression is stated with losses.Custom"
+            )
         # A sum of sums is one sum, so that its closed form is found.
         terms, weights = _summands(self)
         more_terms, more_weights = _summands(other)
         return WeightedSum([*terms, *more_terms], [*weights, *more_weights])
 
-    def __radd__(self, other: object) -> Loss:
+    def __radd__(self, other: Any) -> Loss:
         # The built-in sum() starts with 0.
-        return self if other == 0 else NotImplemented
+        return self if isinstance(other, int) and other == 0 else self.__add__(other)
+
+    def __sub__(self, other: object) -> NoReturn:
+        raise InvalidInputError(
+            "minus a loss is not convex, and neither is a difference of losses in general: add "
+            "losses with factors >= 0, or state the whole with losses.Custom, where cvxpy finds "
+            "out if it is convex"
+        )
+
+    def __rsub__(self, other: object) -> NoReturn:
+        self.__sub__(other)
+
+    def __neg__(self) -> NoReturn:
+        self.__sub__(self)
 
     def __mul__(self, factor: Any) -> WeightedSum:
         if not is_expression(factor):

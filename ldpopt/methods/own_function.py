@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import validate
-from ldpopt.errors import LdpoptError, MethodError
+from ldpopt.errors import InvalidInputError, LdpoptError, MethodError
 from ldpopt.estimate import FrequencyEstimate
 
 Array = NDArray[np.float64]
@@ -61,13 +61,20 @@ class OwnFunction:
         except ValueError as error:
             # The frequencies are locked: numpy's sentence says neither whose they are nor what to
             # do.
-            if "read-only" not in str(error):
+            if "read-only" not in str(error) and "WRITEABLE" not in str(error):
                 raise
-            raise MethodError(
-                f"the method {self.name!r} changes the estimate that it is given: let it begin "
-                "with f = estimate.frequencies.copy()"
-            ) from error
+            raise self._changes_its_input() from error
+        try:
+            estimate.require_unchanged()
+        except InvalidInputError as error:
+            raise self._changes_its_input() from error
         return self._checked(getattr(answer, "frequencies", answer), estimate.d)
+
+    def _changes_its_input(self) -> MethodError:
+        return MethodError(
+            f"the method {self.name!r} changes the estimate that it is given: let it begin with "
+            "f = estimate.frequencies.copy()"
+        )
 
     def _checked(self, answer: Any, d: int) -> Array:
         """Return an answer as d finite numbers, or raise an error that says what it is instead."""

@@ -146,12 +146,13 @@ def compare_solvers(
     """
     # All names first: an unknown one should not appear after an hour of solves.
     chosen = [validate.lookup("problem", name, CASES) for name in cases]
+    names = validate.distinct("solvers", solvers)
     for d in sizes:
         for case in chosen:
             # The same seed for every case: those with the same oracle share their estimate.
             estimate = zipf_estimate(d, np.random.default_rng(seed), oracle=case.oracle)
             problem = Problem(case.loss, case.constraints(estimate))
-            yield from _compared(case.label, problem, estimate, solvers, accuracies, time_limit)
+            yield from _compared(case.label, problem, estimate, names, accuracies, time_limit)
 
 
 def compare(
@@ -239,7 +240,7 @@ def comparing(
     named = _named_problems(problems)
     # A solver that is named must be there; without names those that are there are taken.
     names = _names_of(solvers)
-    for accuracy in accuracies:
+    for accuracy in validate.distinct("accuracies", _listed("accuracies", accuracies)):
         validate.lookup("accuracy", accuracy, ACCURACIES)
     limit = validate.real("time_limit", time_limit, above=0)
     for name, problem in named.items():
@@ -257,7 +258,16 @@ def comparing(
 
 
 def _names_of(solvers: Sequence[str] | None) -> list[str]:
-    return [installed(name) for name in (known_solvers() if solvers is None else solvers)]
+    if solvers is None:
+        return known_solvers()
+    return validate.distinct("solvers", map(installed, _listed("solvers", solvers)))
+
+
+def _listed(what: str, names: Sequence[str]) -> Sequence[str]:
+    # A text is a list of letters to Python.
+    if isinstance(names, str):
+        raise InvalidTypeError(f"{what} must be a list of names, got {names!r}: pass [{names!r}]")
+    return names
 
 
 def known_solvers() -> list[str]:
