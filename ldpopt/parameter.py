@@ -125,8 +125,8 @@ def _leaving_losses(combine: Callable[[Any, Any], Any]) -> Callable[[Any, Any], 
     return combined
 
 
-# cvxpy makes a constant of whatever it multiplies or adds, and fails on a loss before Python can ask the
-# loss. In the base class, since 2 * lam is an expression, and no parameter.
+# cvxpy makes a constant of whatever it multiplies or adds, and fails on a loss before Python can
+# ask the loss. In the base class, since 2 * lam is an expression, and no parameter.
 for _operator in ("__mul__", "__add__", "__sub__"):
     setattr(cp.Expression, _operator, _leaving_losses(getattr(cp.Expression, _operator)))
 
