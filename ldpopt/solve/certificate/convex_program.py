@@ -34,6 +34,7 @@ from ldpopt.solve.certificate.dual_cones import HUGE, project
 from ldpopt.solve.certificate.intervals import Box, Empty
 from ldpopt.solve.certificate.multipliers import best, shortfall
 from ldpopt.solve.certificate.open_variables import ranges_below
+from ldpopt.solve.units import Units
 from ldpopt.tables import html_of
 
 if TYPE_CHECKING:
@@ -337,7 +338,7 @@ def _bounded_by_program(
 
 
 def _solved_inside(
-    program: ConicProgram, box: Box, level: float, tolerance: float, units: Array | None
+    program: ConicProgram, box: Box, level: float, tolerance: float, units: Units | None
 ) -> Multipliers | None:
     """Return the solver's multipliers, with its point moved into the ranges, or None."""
     solved = program.solve(tolerance, units)
@@ -349,7 +350,7 @@ def _solved_inside(
     return solved._replace(x=inside, attained=attained)
 
 
-def _small_units(compiled: CompiledProblem, values: Mapping[cp.Variable, Any]) -> Array | None:
+def _small_units(compiled: CompiledProblem, values: Mapping[cp.Variable, Any]) -> Units | None:
     """Return the variables' units if some values are too small for the solver's own, else None."""
     sizes = _sizes(compiled, values)
     is_small = bool(np.any((sizes > 0) & (sizes < _SMALL_VALUES)))
