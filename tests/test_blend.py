@@ -149,6 +149,30 @@ def test_intervals_of_auto_hold_their_share_of_the_counts(users, exponent):
     assert 0.93 < inside < 0.995
 
 
+def test_intervals_of_auto_have_the_right_width():
+    # Counts that differ by more than the noise: the fitted law is then no part of the error.
+    d = 1_000
+    users = 30_000_000
+    draws = 6
+    weights = np.random.default_rng(1).lognormal(0, 0.7, d)
+    truth = np.floor(weights / weights.sum() * users)
+    truth[0] += users - truth.sum()
+    oracle = oracles.OUE(1.0, d)
+    raw = oracle.estimate(oracle.simulate_counts(truth.astype(int), 0, trials=draws), users)
+    # The normal law's shares within 1.28 standard deviations times each factor.
+    expected = {0.8: 0.695, 1.0: 0.8, 1.2: 0.876}
+    inside = dict.fromkeys(expected, 0.0)
+    for t in range(draws):
+        prior = priors.Auto.fit(raw[t])
+        ends = prior.interval(raw[t].frequencies * users, raw.sigma * users, 0.8)
+        middle = np.mean(ends, axis=0)
+        half = (ends[1] - ends[0]) / 2
+        for factor in expected:
+            inside[factor] += np.mean(np.abs(truth - middle) <= factor * half) / draws
+    # Of 6,000 counts the standard error is .005: a width that is wrong by a fifth is red by far.
+    assert inside == pytest.approx(expected, abs=0.03)
+
+
 def test_auto_within_groups_keeps_what_is_known_of_the_totals():
     d = 120
     users = 50_000

@@ -348,6 +348,12 @@ def test_draws_have_the_covariance_of_the_protocol():
         assert np.cov(draws.T) == pytest.approx(covariance.dense(), abs=0.04 * scale)
 
 
+def test_a_singular_matrix_has_a_root_too():
+    ones = np.ones((3, 3))  # as of the noise of a sum, shared by all
+    root = index_law._root(ones)
+    assert root @ root.T == pytest.approx(ones)
+
+
 def test_draws_of_many_values_need_no_matrix(monkeypatch):
     covariance = oracles.HadamardResponse(1.0, 5).covariance(np.full(5, 0.2))
     monkeypatch.setattr(index_law, "_FACTORED", 0)

@@ -2,9 +2,9 @@
 
     python -m experiments.bench.audit_level [--draws 2000] [--cells NAME ...] [--out FILE.csv]
 
-The users of every draw are drawn from one population where the constraint holds, and so are their
-reports. The share of p-values of at most .05 has the standard error beside it. Nothing here is
-timed, so that it may run on a busy machine.
+The constraint holds for the users of every collection, whose reports are drawn anew; those of
+several sources are drawn from one population, for which it holds. The share of p-values of at most
+.05 has the standard error beside it. Nothing here is timed, so that it may run on a busy machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _LEVEL = 0.05
 _TRIALS = 39
 
 _GROUPS = [list(group) for group in np.array_split(np.arange(_D), 4)]
-_FALLING = np.arange(_D, 0, -1) / np.sum(np.arange(1, _D + 1))
+# Multiples of 1/n, so that they are frequencies of users.
+_FALLING = np.arange(1.95, 0, -0.1) / _D
 _EQUAL = np.full(_D, 1 / _D)
 _HALF_EMPTY = np.where(np.arange(_D) < _D // 2, 2 / _D, 0.0)
 
@@ -49,7 +50,7 @@ class Level:
     mean_p_value: float  # 1/2 where the law is the right one
 
 
-def reports(
+def sampled(
     oracle: FrequencyOracle, n: int, truth: Array, rng: np.random.Generator
 ) -> FrequencyEstimate:
     """Return the estimate of n users drawn from the truth."""
@@ -59,20 +60,27 @@ def reports(
 
 def by(name: str) -> Collect:
     """Return how one oracle collects."""
-    return lambda truth, rng: reports(getattr(oracles, name)(1.0, _D), _N, truth, rng)
+    oracle = getattr(oracles, name)(1.0, _D)
+
+    def collect(truth: Array, rng: np.random.Generator) -> FrequencyEstimate:
+        # An audit of one collection is about its own users.
+        users = np.rint(_N * truth).astype(np.int64)
+        return oracle.estimate(oracle.simulate_counts(users, rng), _N)
+
+    return collect
 
 
 def by_two(truth: Array, rng: np.random.Generator) -> Sources:
     """Return collections of the values by two oracles."""
-    weak = reports(oracles.OUE(1.0, _D), _N, truth, rng)
-    return Sources([weak, reports(oracles.GRR(2.0, _D), _N // 2, truth, rng)])
+    weak = sampled(oracles.OUE(1.0, _D), _N, truth, rng)
+    return Sources([weak, sampled(oracles.GRR(2.0, _D), _N // 2, truth, rng)])
 
 
 def by_groups(truth: Array, rng: np.random.Generator) -> Sources:
     """Return a collection of the values and one of the groups."""
     totals = np.array([truth[group].sum() for group in _GROUPS])
-    of_groups = reports(oracles.GRR(1.0, len(_GROUPS)), _N // 2, totals, rng)
-    values = reports(oracles.OUE(1.0, _D), _N, truth, rng)
+    of_groups = sampled(oracles.GRR(1.0, len(_GROUPS)), _N // 2, totals, rng)
+    values = sampled(oracles.OUE(1.0, _D), _N, truth, rng)
     return Sources([values, Source(of_groups, groups=_GROUPS)])
 
 

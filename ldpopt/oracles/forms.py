@@ -137,6 +137,11 @@ class IndexForm(ReportForm):
         """
         return weights
 
+    def together(self, weights: Array) -> Array:
+        """Return Sᵀ diag(w) S, (d, d): for two values the weights of indices that support both."""
+        supported = self.sums(np.eye(self.d))
+        return np.asarray((supported * weights) @ supported.T)
+
     @property
     def fixed_size(self) -> int | None:
         """How many values every index supports; None where that differs."""

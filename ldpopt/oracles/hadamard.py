@@ -87,6 +87,14 @@ class HadamardForm(IndexForm):
         of_values = signs[..., 1 : self.d + 1]
         return (total + of_values) / 2
 
+    def together(self, weights: Array) -> Array:
+        """Return Sᵀ diag(w) S by one transform: the product of two rows is a row too."""
+        signs = walsh_hadamard(weights)
+        rows = np.arange(1, self.d + 1)
+        of_values = signs[rows]
+        both = signs[rows[:, None] ^ rows]
+        return np.asarray((signs[0] + of_values[:, None] + of_values + both) / 4)
+
 
 def walsh_hadamard(x: NDArray[Number]) -> NDArray[Number]:
     """Return H x for the Sylvester-Hadamard matrix, H[i, j] = (-1)^popcount(i & j).

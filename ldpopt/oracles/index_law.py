@@ -248,9 +248,8 @@ class IndexCovariance(Covariance):
         variance of users who are drawn themselves, f_v (1 - f_v) beside one of 4 and more.
         """
         if self.d <= _FACTORED:
-            sizes, directions = np.linalg.eigh(self.dense())
-            scales = np.sqrt(np.maximum(sizes, 0.0))
-            return np.asarray((rng.standard_normal((count, self.d)) * scales) @ directions.T)
+            standard = rng.standard_normal((count, self.d))
+            return np.asarray(standard @ _root(self.dense()).T)
         standard = rng.standard_normal((count, len(self._law)))
         share = self._law / self._law.sum()
         # Counts of all reports have a fixed sum.
@@ -260,6 +259,12 @@ class IndexCovariance(Covariance):
         if self._is_centred:
             drawn = drawn - drawn.mean(axis=-1, keepdims=True)
         return np.asarray(drawn)
+
+    def dense(self) -> Array:
+        """Return the matrix, shape (d, d)."""
+        # Not by products with d unit vectors: a form may know pairs of values at once.
+        low = np.diag(self._independent) + self._basis @ self._core @ self._basis.T
+        return np.asarray(low + self._form.together(self._law))
 
     def variances(self, members: Any) -> Array:
         """Return the diagonal of A Σ Aᵀ for a sparse (m, d) matrix A of zeros and ones, (m,)."""
@@ -289,3 +294,13 @@ class IndexCovariance(Covariance):
         supported = self._form.sums(columns.T) * self._law
         with_indices = self._form.counts(supported).T
         return super()._product(columns) + with_indices
+
+
+def _root(matrix: Array) -> Array:
+    """Return R with R Rᵀ the symmetric matrix: by Cholesky, or where it is singular by its axes."""
+    try:
+        return np.asarray(np.linalg.cholesky(matrix))
+    except np.linalg.LinAlgError:
+        # Ten times slower. What has no variance is rounded to below 0.
+        sizes, directions = np.linalg.eigh(matrix)
+        return np.asarray(directions * np.sqrt(np.maximum(sizes, 0.0)))
