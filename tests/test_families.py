@@ -207,6 +207,18 @@ def test_a_million_reports_take_the_closed_form_where_solvers_fail():
     assert solution.certificate.is_optimal(CERTIFIED)
 
 
+def test_slopes_at_the_end_of_a_domain_leave_the_total_its_digits():
+    """Without lower bounds they are 1e18 there, and the multiplier of the total is of order 1."""
+    loss = losses.GaussianMLE() + 0.1 * losses.L1To([0.3, 0.5, 0.2])
+    problem = Problem(loss, [SumsTo(1.0), Unimodal(1)])
+    estimate = oracles.OUE(1.0, 3).estimate([300, 500, 400], N)
+    assert problem.plan(estimate).name == "split by slopes, one root"
+    f = problem.minimise(estimate)
+    best = problem.solve(estimate, path="conic")
+    assert problem.loss.value(f, estimate) <= best.objective + 1e-9
+    assert_allclose(f.sum(), 1.0, atol=ROUNDING)
+
+
 # --- wrong forms, each with a counterexample ------------------------------------------------------
 
 FIRST_ABOVE_SECOND = Monotone([(0, 1)])

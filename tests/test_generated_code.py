@@ -315,7 +315,7 @@ def test_prices_without_effect_are_no_division_by_zero():
     ball = constraints.Near(reference, 0.0038, norm=1)
     scope = {}
     exec(code_of(ldpopt.Problem(LS, [*SIMPLEX, ball]), np.zeros(2), "numpy"), scope)
-    moved = reference + [-0.0019, 0.0019]
+    moved = np.add(reference, [-0.0019, 0.0019])
     np.testing.assert_allclose(scope["post_process"](np.zeros(2)), moved, rtol=0, atol=1e-15)
 
 

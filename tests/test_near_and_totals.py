@@ -101,6 +101,12 @@ def test_closed_forms_solve_what_has_one(name):
     assert_allclose(numeric.frequencies, solution.frequencies, rtol=0, atol=SOLVER["CLARABEL"])
 
 
+@pytest.mark.parametrize("norm", [1, 2, "kl"])
+def test_a_radius_whose_square_is_no_double_holds_nothing_back(norm):
+    solution = Problem(LeastSquares(), [*SIMPLEX, Near(REFERENCE, 1e300, norm)]).solve(Y)
+    assert_allclose(solution.frequencies, closed_form.norm_sub(Y), rtol=0, atol=SUM)
+
+
 def test_a_zero_of_the_reference_stays_zero_in_a_divergence():
     reference = np.append(REFERENCE[:-1], 0.0)
     near = Near(reference / reference.sum(), 0.02, "kl")

@@ -142,7 +142,7 @@ class Near(Constraint):
         reference = self.reference
         if self.norm == "kl":
             third = self.radius / 3
-            growth = third + np.sqrt(third**2 + 2 * self.radius * reference)
+            growth = third + np.sqrt(third * third + 2 * self.radius * reference)
             # Where r is 0, f is 0 too.
             upper = np.where(reference > 0, (reference + growth) * _OUTWARD, 0.0)
             return np.zeros(d), upper

@@ -68,7 +68,8 @@ def _ball_of(constraint: Constraint, total: float | None) -> _Ball | None:
     if constraint.norm == 1:
         return _Ball(L1To(reference, constraint.weights), radius)
     if constraint.norm == 2:
-        return _Ball(_SquaresTo(reference), radius**2 / 2)
+        # A power that is too large for a double would be an error, a product is infinite.
+        return _Ball(_SquaresTo(reference), radius * radius / 2)
     # The divergence of the constraint has the term Σ r - Σ f too, which a total fixes.
     if constraint.norm == "kl" and total is not None and reference.any():
         return _Ball(KLTo(reference), radius + total - float(reference.sum()))

@@ -31,8 +31,10 @@ Array = NDArray[np.float64]
 
 # A factor of 4 each: up to 1e30, beyond which no estimate is.
 _MAX_DOUBLINGS = 50
-# Halvings of the multiplier's bracket: to the last bits of a slope of order 1.
+# Halvings of a bracket of width 1: to the last bits of a slope of order 1.
 _HALVINGS = 55
+# Of a wider bracket, as slopes near the end of a loss's domain give it, at most so many more.
+_MORE_HALVINGS = 80
 
 
 @solves_family
@@ -80,7 +82,7 @@ def _split(estimate: FrequencyEstimate, rest: Formulation, order: ForestOrder) -
         f = minimiser(np.zeros((count, 1)))
     else:
         bracketed = _wide_bracket(estimate, rest, lower, upper)
-        f = _with_total(minimiser, bracketed, _halvings(estimate, rest), total)
+        f = _with_total(minimiser, bracketed, _halvings(estimate, rest, bracketed), total)
     return on_support(f.reshape(shape), estimate, rest)
 
 
@@ -124,12 +126,14 @@ def _wide_bracket(
     return low - (1 + np.abs(low)), high + (1 + np.abs(high))
 
 
-def _halvings(estimate: FrequencyEstimate, rest: Formulation) -> int:
+def _halvings(estimate: FrequencyEstimate, rest: Formulation, ends: tuple[Array, Array]) -> int:
     """Return how often the multiplier's bracket is halved."""
     loss = rest.loss
     kinks = loss.kinks(loss.data(estimate), loss.constants(estimate))
     if loss.smooth_part is not None or len(kinks) != 1:
-        return _HALVINGS
+        low, high = ends
+        width = max(float(np.max(high - low)), 1.0)
+        return _HALVINGS + min(math.ceil(math.log2(width)), _MORE_HALVINGS)
     _, below, above = kinks[0]
     if np.ptp(above) > 0 or np.any(below != -above):
         return _HALVINGS
