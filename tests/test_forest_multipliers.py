@@ -18,7 +18,7 @@ from ldpopt.constraints import (
     Unimodal,
 )
 from ldpopt.losses import KullbackLeibler, LeastSquares, WeightedLeastSquares
-from ldpopt.solve.certificate import polyhedron
+from ldpopt.solve.certificate import forest_loops, polyhedron
 from ldpopt.solve.certificate.forests import bounds_along, flowing_multipliers, forest_of
 from ldpopt.solve.certificate.intervals import Box
 from tests.tolerances import CERTIFIED, SUM
@@ -105,6 +105,10 @@ def test_the_total_has_the_mean_slope_of_blocks_that_no_bound_holds():
     point = np.array([0.5, 0.5, 0.0, 0.0])
     slope = np.array([0.3, 0.1, 0.9, 0.4])
     result = flowing_multipliers(forest, point, slope, system, bounds, has_total=True)
+    assert_allclose(result[:2], [0.2, 0.1], rtol=SUM)
+    # One value at its bound holds its whole block.
+    one_bound = Box(np.array([0.0, 0.0, -np.inf, 0.0]), np.full(4, np.inf))
+    result = flowing_multipliers(forest, point, slope, system, one_bound, has_total=True)
     assert_allclose(result[:2], [0.2, 0.1], rtol=SUM)
     # Where a bound holds every block the price is open.
     assert flowing_multipliers(forest, np.zeros(4), slope, system, bounds, has_total=True) is None
@@ -225,3 +229,26 @@ def test_values_below_a_zero_of_an_order_are_zero_though_the_loss_is_infinitely_
     assert np.isfinite(solution.certificate.row_multipliers).all()
     # Any mass there is outside the set, and the gap says nothing about it.
     assert not certify(problem, raw, [0.6, 0.3, 0.0, 0.1, 0.0, 0.0]).is_optimal(1e-3)
+
+
+def test_compiled_loops_return_the_very_numbers_of_plain_ones(monkeypatch):
+    generator = np.random.default_rng(8)
+    d = 300
+    # Trees and a chain, with labels in any order.
+    label = generator.permutation(d)
+    parents = [max(0, v - int(generator.integers(1, 4))) if v % 50 else v - 1 for v in range(1, d)]
+    pairs = [(int(label[p]), int(label[v])) for v, p in enumerate(parents, start=1) if v != 150]
+    system = differences(pairs, d)
+    f = generator.integers(0, 4, d) / 4
+    bounds = Box(f - generator.choice([0.0, 0.5], d), f + generator.choice([0.0, 0.5], d))
+    slope = generator.normal(size=d)
+
+    def everything():
+        forest = forest_of(system.matrix)
+        flows = flowing_multipliers(forest, f, slope, system, bounds, has_total=False)
+        return [*forest, flows, *bounds_along(forest, system, 0, bounds)]
+
+    plain = everything()
+    monkeypatch.setattr(forest_loops, "_LONG", 0)
+    for one, other in zip(plain, everything(), strict=True):
+        np.testing.assert_array_equal(one, other)

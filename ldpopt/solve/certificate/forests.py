@@ -20,6 +20,14 @@ from numpy.typing import NDArray
 
 from ldpopt.constraints import LinearInequalities
 from ldpopt.solve.certificate.active_rows import rows_at_bounds
+from ldpopt.solve.certificate.forest_loops import (
+    carry_bounds,
+    join_blocks,
+    pass_down,
+    pass_up,
+    peel,
+    run,
+)
 from ldpopt.solve.certificate.intervals import Box
 
 Array = NDArray[np.float64]
@@ -46,7 +54,7 @@ class Forest(NamedTuple):
         The coefficient c of the value in that row; 1 for roots.
     """
 
-    order: list[int]
+    order: Index
     above: Index
     row: Index
     factor: Array
@@ -60,7 +68,7 @@ class Forest(NamedTuple):
 def forest_of(matrix: Any) -> Forest | None:
     """Return the forest that the rows of a sparse matrix make; None if they make another graph.
 
-    Cost: a few operations per value and row, in Python.
+    Cost: a few operations per value and row.
     """
     rows = matrix.tocsr()
     count, d = rows.shape
@@ -83,37 +91,22 @@ def forest_of(matrix: Any) -> Forest | None:
     return Forest(order, above, row, factor)
 
 
-def _peeled(pairs: Index, d: int) -> tuple[list[int], Index, Index]:
+def _peeled(pairs: Index, d: int) -> tuple[Index, Index, Index]:
     """Return the order of values when leaves are taken away one by one, what is above, and rows.
 
     Values on a cycle are never leaves: their rows are missing from the result.
     """
-    degrees = np.bincount(pairs.ravel(), minlength=d).tolist()
-    # The exclusive or of all neighbours, and of all rows: what is left of one is itself.
+    degrees = np.bincount(pairs.ravel(), minlength=d)
     neighbours = np.zeros(d, dtype=np.int64)
     rows = np.zeros(d, dtype=np.int64)
     numbers = np.arange(len(pairs))
     for one, other in ((0, 1), (1, 0)):
         np.bitwise_xor.at(neighbours, pairs[:, one], pairs[:, other])
         np.bitwise_xor.at(rows, pairs[:, one], numbers)
-    neighbour = neighbours.tolist()
-    through = rows.tolist()
+    order = np.empty(d, dtype=np.int64)
     above = np.full(d, -1)
     row = np.full(d, -1)
-    order = []
-    for first in range(d):
-        leaf = first
-        while degrees[leaf] == 1:
-            up = neighbour[leaf]
-            above[leaf] = up
-            row[leaf] = through[leaf]
-            order.append(leaf)
-            degrees[leaf] = 0
-            degrees[up] -= 1
-            neighbour[up] ^= leaf
-            through[up] ^= through[leaf]
-            leaf = up
-    order.extend(np.flatnonzero(row < 0).tolist())
+    run(peel, degrees, neighbours, rows, order, above, row)
     return order, above, row
 
 
@@ -132,26 +125,15 @@ def bounds_along(forest: Forest, system: LinearInequalities, first: int, bounds:
     bounds
         Bounds of all values, shape (d,).
     """
-    lower = bounds.lower.tolist()
-    upper = bounds.upper.tolist()
-    above = forest.above.tolist()
+    lower = np.array(bounds.lower)
+    upper = np.array(bounds.upper)
     at_lower = system.lower[first + forest.row] == 0
     at_upper = system.upper[first + forest.row] == 0
     is_turned = forest.factor < 0
-    is_higher = (forest.has_row & np.where(is_turned, at_upper, at_lower)).tolist()
-    is_lower = (forest.has_row & np.where(is_turned, at_lower, at_upper)).tolist()
-    # What comes from below a value counts before the value passes it on, and then the way back.
-    for v in forest.order:
-        if is_higher[v]:
-            upper[above[v]] = min(upper[above[v]], upper[v])
-        if is_lower[v]:
-            lower[above[v]] = max(lower[above[v]], lower[v])
-    for v in reversed(forest.order):
-        if is_higher[v]:
-            lower[v] = max(lower[v], lower[above[v]])
-        if is_lower[v]:
-            upper[v] = min(upper[v], upper[above[v]])
-    return Box(np.array(lower), np.array(upper))
+    is_higher = forest.has_row & np.where(is_turned, at_upper, at_lower)
+    is_lower = forest.has_row & np.where(is_turned, at_lower, at_upper)
+    run(carry_bounds, forest.order, forest.above, is_higher, is_lower, lower, upper)
+    return Box(lower, upper)
 
 
 class _Ranges(NamedTuple):
@@ -241,12 +223,8 @@ def _end(is_open: Mask, infinity: float) -> Array:
 
 def _is_free(forest: Forest, ranges: _Ranges) -> Mask:
     """Return which values are in blocks that no bound holds."""
-    block = list(range(len(forest.order)))
-    is_tied = ranges.is_tied
-    for v in reversed(forest.order):
-        if is_tied[v]:
-            block[v] = block[forest.above[v]]
-    blocks = np.array(block)
+    blocks = np.arange(len(forest.order))
+    run(join_blocks, forest.order, forest.above, ranges.is_tied, blocks)
     is_held = np.zeros(len(blocks), dtype=bool)
     is_held[blocks[ranges.is_held]] = True
     return np.asarray(~is_held[blocks])
@@ -257,37 +235,12 @@ def _flows(forest: Forest, ranges: _Ranges, slope: Array) -> Array:
 
     It is the slope of the value, minus the multiplier of its bounds, plus what it gets from below.
     """
-    above = forest.above.tolist()
-    flow_low = ranges.flow_low.tolist()
-    flow_high = ranges.flow_high.tolist()
-    # What a value and all below it may pass on, of which the row above lets a part through.
-    low = (slope - ranges.bound_high).tolist()
-    high = (slope - ranges.bound_low).tolist()
-    received = [0.0] * len(low)
-    flow = [0.0] * len(low)
-    for v in forest.order:
-        up = above[v]
-        if up < 0:
-            continue
-        flow_low[v] = min(max(low[v], flow_low[v]), flow_high[v])
-        flow_high[v] = min(max(high[v], flow_low[v]), flow_high[v])
-        low[up] += flow_low[v]
-        high[up] += flow_high[v]
-        # At first as little as may be.
-        flow[v] = min(max(0.0, flow_low[v]), flow_high[v])
-        received[up] += flow[v]
-    missing = [0.0] * len(low)
-    values = slope.tolist()
-    bound_low = ranges.bound_low.tolist()
-    bound_high = ranges.bound_high.tolist()
-    for v in reversed(forest.order):
-        up = above[v]
-        if up >= 0:
-            # More, or less, where the value above lacks it.
-            changed = min(max(flow[v] + missing[up], flow_low[v]), flow_high[v])
-            missing[up] -= changed - flow[v]
-            flow[v] = changed
-        surplus = values[v] + received[v] - flow[v]
-        taken = min(max(surplus, bound_low[v]), bound_high[v])
-        missing[v] = taken - surplus
-    return np.array(flow)
+    low = slope - ranges.bound_high
+    high = slope - ranges.bound_low
+    ends = (ranges.flow_low, ranges.flow_high)
+    flow, received, missing = np.zeros((3, len(slope)))
+    along = (forest.order, forest.above)
+    run(pass_up, *along, low, high, *ends, flow, received)
+    of_bounds = (ranges.bound_low, ranges.bound_high)
+    run(pass_down, *along, slope, received, *of_bounds, *ends, flow, missing)
+    return flow
