@@ -85,10 +85,12 @@ def risk(
     few sets as of many; it is long for few sets. Intervals of differences, which ``compare_risk``
     returns, covered .94 to .96. Those by the bootstrap are of the risk at more noise: they covered
     the error in .94 to 1.00, but in .72 and .86 for base-cut on random halves, whose error falls
-    with the noise, and differences in .80 to .94. Cost: the method on 25 vectors, with the default number of moves; about two evaluations
-    where the derivative is exact. Beside that each call takes 1 to 2 ms of processor time, more
-    than closed forms take for 25 vectors of a thousand values. Sources: Stein 1981; Ramani, Blu,
-    Unser 2008; Bellec, Zhang 2021; Oliveira, Lei, Tibshirani 2021.
+    with the noise, and differences in .80 to .94.
+
+    Cost: the method on 25 vectors, with the default number of moves; about two evaluations where
+    the derivative is exact. Beside that each call takes 1 to 2 ms of processor time, more than
+    closed forms take for 25 vectors of a thousand values. Sources: Stein 1981; Ramani, Blu, Unser
+    2008; Bellec, Zhang 2021; Oliveira, Lei, Tibshirani 2021.
 
     Examples
     --------
