@@ -116,16 +116,16 @@ def test_the_bend_of_huber_is_the_largest_between_the_bounds():
         estimate = FrequencyEstimate([target])
         bend = float(loss.bend(np.array([f]), estimate, np.array([lower]), np.array([upper]))[0])
         slope = Fraction(float(loss.gradient(np.array([f]), estimate)[0]))
-        rooms = []
+        ratios = []
         for s in np.linspace(lower, upper, 65):
             step = Fraction(float(s)) - Fraction(float(f))
             rise = exact_value(loss, [s], [target]) - exact_value(loss, [f], [target])
             if step:
-                rooms.append(2 * (rise - slope * step) / step**2)
-        assert all(room >= Fraction(bend) * (1 - Fraction(2) ** -45) for room in rooms)
+                ratios.append(2 * (rise - slope * step) / step**2)
+        assert all(ratio >= Fraction(bend) * (1 - Fraction(2) ** -45) for ratio in ratios)
         straight += bend == 0
-        if rooms and abs(f - target) < 0.25:
-            assert bend == pytest.approx(float(min(rooms)), abs=1e-12)
+        if ratios and abs(f - target) < 0.25:
+            assert bend == pytest.approx(float(min(ratios)), abs=1e-12)
     assert 100 < straight < 190
 
 
