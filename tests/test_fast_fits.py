@@ -11,8 +11,9 @@ from ldpopt.priors import penalised
 from ldpopt.priors.binning import Binned
 from ldpopt.priors.counts import EstimatedCounts
 from ldpopt.priors.mixture_prior import cell_edges, dictionaries
-from ldpopt.priors.mixture_weights import mixture_weights
+from ldpopt.priors.mixture_weights import SHORTEST, SUFFICIENT, mixture_weights
 from ldpopt.priors.npmle import TOLERANCE
+from ldpopt.priors.weight_kernels import grid_newton
 
 PSEUDO = 0.5
 
@@ -50,6 +51,20 @@ def test_npmle_goes_on_by_the_search_where_steps_end(binned, monkeypatch):
     monkeypatch.setattr(grid, "_STEPS", 2)
     _, gap = grid.grid_weights(likelihoods, binned.size, TOLERANCE)
     assert gap <= TOLERANCE
+
+
+def test_steps_too_flat_to_compare_end_where_the_gap_would_rise(binned):
+    likelihoods = binned.likelihoods(binned.near(0.1, 1.0))
+    start = np.zeros(likelihoods.shape[1])
+    start[grid._first_places(likelihoods)] = 1.0
+    start /= start.sum()
+    # With an infinite threshold every rise is too flat, and the gap alone accepts a step.
+    gaps = []
+    for steps in range(8):
+        limits = (1e-14, steps, np.inf, SUFFICIENT, SHORTEST)
+        gaps.append(grid_newton(likelihoods, binned.size / binned.d, start.copy(), limits))
+    assert (np.diff(gaps) <= 0).all()
+    assert gaps[2] < gaps[0]
 
 
 def test_npmle_of_estimates_that_the_first_places_do_not_explain():

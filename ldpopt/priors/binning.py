@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.errors import InvalidInputError
 from ldpopt.priors.counts import EstimatedCounts
 from ldpopt.priors.noise import CountNoise
 
@@ -19,6 +20,8 @@ _PER_SD = 20  # bins per standard deviation: a bin's width adds 0.02 % to the va
 _REACH = 12.0  # standard deviations beyond which a likelihood, exp(-72), counts as 0
 # Bins that share a window of support points: few, so that densities stay in the cache.
 _ROWS = 24
+# Entries of the likelihoods of bins, and of the shapes of a mixture: 1 GB.
+_ENTRIES = 1 << 27
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,9 +117,11 @@ class Binned:
         standard deviations count as impossible.
         """
         columns = len(support) if masses is None else len(masses)
+        _require_room(len(self.y), max(columns, len(support)))
         result = np.zeros((len(self.y), columns))
         inside = np.clip(self.y, support[0], support[-1])
         reach = _REACH * np.sqrt(self.noise.variance(inside))
+        self._require_near(support, inside, reach)
         lowest = inside - reach
         highest = inside + reach
         for begin in range(0, len(self.y), _ROWS):
@@ -131,9 +136,34 @@ class Binned:
                 result[rows] = kernel @ masses[:, first:last].T
         return result
 
+    def _require_near(self, support: Array, inside: Array, reach: Array) -> None:
+        """Raise an error unless each estimate has a support point within reach."""
+        above = np.searchsorted(support, inside)
+        below = np.maximum(above - 1, 0)
+        distance = np.minimum(inside - support[below], support[above] - inside)
+        # The first point has none below it, and is as far from itself as from nothing.
+        lonely = np.abs(distance) > reach
+        if lonely.any():
+            at = int(np.argmax(lonely))
+            raise InvalidInputError(
+                f"the estimate {self.y[at] / self.n:g} is more than {_REACH:g} standard deviations "
+                f"({self.noise.sd / self.n:g}) from every frequency that {self.n:,} users can have: "
+                "check the noise of the estimate and its n"
+            )
+
     def _kernel(self, rows: slice, support: Array, inside: Array) -> Array:
         """Return the densities of some bins under support points, each row over its largest."""
         y = self.y[rows, None]
         logs = self.noise.log_ratio(y, support, inside[:, None])
         top = logs.max(axis=1, keepdims=True)
         return np.asarray(np.exp(logs - top))
+
+
+def _require_room(bins: int, columns: int) -> None:
+    """Raise an error where likelihoods would take more memory than fits are allowed."""
+    if bins * columns > _ENTRIES:
+        raise InvalidInputError(
+            f"a fit of this prior would take {bins:,} x {columns:,} likelihoods, more than "
+            f"{_ENTRIES:,}: the estimates are spread over too many standard deviations; use a "
+            "family with a formula, such as 'power-ns'"
+        )

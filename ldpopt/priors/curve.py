@@ -23,6 +23,7 @@ CELL = 0.5  # standard deviations of the noise that one polynomial spans
 DEGREE = 12  # of the polynomials: the lowest that reaches the tolerance on most cells
 TOLERANCE = 1e-11  # of the last two Chebyshev coefficients, relative to the smallest value
 CHUNK = 1 << 13  # estimates evaluated at a time: few enough to stay in the processor's cache
+_LARGEST_EXPONENT = 500.0  # exp of it, times squares of counts, does not overflow
 _COUNTED = 1 << 18  # cells between the extreme estimates up to which an array counts them
 
 
@@ -157,7 +158,10 @@ class _Curves(NamedTuple):
         right = evidence[:, -1]
         slope = (right - left) / 2
         start = left + slope
-        weight = np.exp(evidence - start[:, None] - slope[:, None] * POINTS)
+        exponent = evidence - start[:, None] - slope[:, None] * POINTS
+        # Far outside, the evidence is so large that its rounding leaves exponents of any size: what
+        # is cut off there is no polynomial, and its cells are computed directly in the end.
+        weight = np.exp(np.clip(exponent, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
         centre = mean[:, DEGREE // 2]  # squares of what is left lose fewer digits
         shift = mean - centre[:, None]
         square = variance + shift**2
