@@ -34,5 +34,5 @@ def test_estimates_between_whole_counts_are_refused_in_words():
 def test_likelihoods_that_take_too_much_memory_are_refused_in_words(prior, monkeypatch):
     monkeypatch.setattr(binning, "_ENTRIES", 1000)
     estimate = by_hand(np.linspace(0, 0.1, 20), sigma=1e-4, n=10**6)
-    with pytest.raises(InvalidInputError, match="would take 20 x .* likelihoods, more than 1,000"):
+    with pytest.raises(InvalidInputError, match=r"would take 20 x .* likelihoods, more than 1,000"):
         prior.fit(estimate)

@@ -147,8 +147,8 @@ class Binned:
             at = int(np.argmax(lonely))
             raise InvalidInputError(
                 f"the estimate {self.y[at] / self.n:g} is more than {_REACH:g} standard deviations "
-                f"({self.noise.sd / self.n:g}) from every frequency that {self.n:,} users can have: "
-                "check the noise of the estimate and its n"
+                f"({self.noise.sd / self.n:g}) from every frequency that {self.n:,} users can "
+                "have: check the noise of the estimate and its n"
             )
 
     def _kernel(self, rows: slice, support: Array, inside: Array) -> Array:
