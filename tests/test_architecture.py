@@ -4,6 +4,7 @@ import ast
 import functools
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -313,6 +314,85 @@ def test_every_public_name_and_submodule_is_there_after_a_bare_import():
         "assert set(ldpopt.__all__) <= set(dir(ldpopt)) and '_HOMES' not in dir(ldpopt)"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)
+
+
+# --- losses and constraints answer for themselves -------------------------------------------------
+
+FAMILIES = ("ldpopt.losses", "ldpopt.constraints")
+
+ASKED = {
+    "claims": 2,
+    "discovery": 12,
+    "solve.certificate": 18,
+    "solve.coverage": 1,
+    "solve.face": 4,
+    "solve.jacobian": 1,
+    "solve.joint": 4,
+    "solve.kkt": 19,
+    "solve.paths": 19,
+    "solve.problem": 1,
+}
+"""How often code outside both folders asks a loss or a constraint for its class, at the most.
+
+A new loss or constraint touches few places only if the others do not ask: what these need it states
+itself, as ``Constraint.ball`` or ``Loss.is_likelihood``. What is left are forms for one class each.
+"""
+
+
+def defined_classes(sources):
+    """Return the names of all classes of losses and constraints but the two base classes.
+
+    That an argument is a loss or a constraint at all is for its border to check.
+    """
+    return {
+        node.name
+        for module, (source, _) in sources.items()
+        if module.startswith(FAMILIES)
+        for node in ast.parse(source).body
+        if isinstance(node, ast.ClassDef)
+    } - {"Loss", "Constraint"}
+
+
+def asked_classes(source, classes):
+    """Return the lines with a call of isinstance for one of the classes."""
+    lines = []
+    for node in nodes_of(source):
+        if isinstance(node, ast.Call) and called(node) == "isinstance":
+            parts = ast.walk(node.args[1])
+            if {getattr(part, "attr", getattr(part, "id", None)) for part in parts} & classes:
+                lines.append(node.lineno)
+    return lines
+
+
+def places_that_ask(sources):
+    """Return how often each unit asks, the parts of solve by themselves."""
+    classes = defined_classes(SOURCES)
+    counts = Counter()
+    for module, (source, _) in sources.items():
+        if not module.startswith(FAMILIES):
+            parts = module.split(".")
+            place = ".".join(parts[1:3] if parts[1:2] == ["solve"] else parts[1:2])
+            counts[place] += len(asked_classes(source, classes))
+    return {place: count for place, count in counts.items() if count}
+
+
+def test_no_further_code_asks_losses_and_constraints_for_their_class():
+    assert places_that_ask(SOURCES) == ASKED
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "isinstance(loss, LeastSquares)",
+        "isinstance(constraint, constraints.Near)",
+        "isinstance(x, (int, SumsTo))",
+        "isinstance(x, LeastSquares | SumsTo)",
+    ],
+)
+def test_a_further_question_would_be_found(line):
+    source, is_package = SOURCES["ldpopt.solve.face"]
+    more = SOURCES | {"ldpopt.solve.face": (f"{source}\n{line}\n", is_package)}
+    assert places_that_ask(more)["solve.face"] == ASKED["solve.face"] + 1
 
 
 # --- p and q are computed in one place ------------------------------------------------------------

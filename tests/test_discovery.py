@@ -240,8 +240,10 @@ def test_bounds_that_an_order_makes_contradictory_are_named_with_the_chain():
 def test_losses_that_no_composition_can_be_judged_by_are_refused():
     oracle = oracles.GRR(1.0, 4)
     per_report = losses.PerReportMLE(oracle, oracle.perturb([0, 1, 2, 3], rng=0))
-    with pytest.raises(InvalidInputError, match="has no value-by-value form"):
-        discover(Problem(per_report, SIMPLEX), 4, oracle)
+    channel = losses.ChannelMLE(np.eye(4) * 0.6 + 0.1, [5, 4, 3, 2])
+    for loss in (per_report, channel):
+        with pytest.raises(InvalidInputError, match="has no value-by-value form"):
+            discover(Problem(loss, SIMPLEX), 4, oracle)
     with pytest.raises(InvalidInputError, match="its certificate covers"):
         discover(Problem(losses.NormalisedGaussianMLE(), SIMPLEX), 4)
 

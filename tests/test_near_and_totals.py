@@ -324,3 +324,23 @@ def test_a_ball_that_the_zeros_of_a_loss_leave_is_a_conflict():
         InfeasibleError, match=r"these conflict: .*Near\(<4 values>, 0.05, norm=2\)"
     ):
         problem.solve([0.4, 0.3, 0.2, 0.1])
+
+
+def test_a_constraint_states_the_ball_that_it_is():
+    """Certificates and closed forms ask for it; with the largest deviation it is a box instead."""
+    reference = [0.5, 0.3, 0.2]
+    ball = Near(reference, 0.25, 1, weights=[1.0, 2.0, 3.0]).ball
+    assert (ball.radius, ball.norm) == (0.25, 1)
+    assert (ball.reference.tolist(), ball.weights.tolist()) == (reference, [1.0, 2.0, 3.0])
+    assert Near(reference, 0.25, "kl").ball.norm == "kl"
+    assert Near(reference, 0.25, np.inf).ball is None
+    assert NonNegative().ball is None
+
+
+def test_what_is_around_the_balls_is_the_problem_without_them():
+    box = Near([0.5, 0.5], 0.25, np.inf)
+    problem = Problem(LeastSquares(), [*SIMPLEX, Near([0.5, 0.5], 0.125), box])
+    balls, around = problem.around_balls()
+    assert [ball.radius for ball in balls] == [0.125]
+    assert around.constraints == (*SIMPLEX, box)
+    assert around.loss == problem.loss

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ldpopt.constraints.isotonic import Isotonic
 
 Array = NDArray[np.float64]
+Norm = float | Literal["kl"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,19 @@ class LinearInequalities:
     lower: Array
     upper: Array
     auxiliary: Any = None
+
+
+@dataclass(frozen=True)
+class Ball:
+    """All vectors within ``radius`` of a reference, by a distance that is no bound of each value.
+
+    ``norm`` and ``weights`` are those of ``Near``.
+    """
+
+    reference: Array
+    radius: float
+    norm: Norm
+    weights: Array | None = None
 
 
 class Constraint(Adjustable):
@@ -67,6 +81,11 @@ class Constraint(Adjustable):
     def formula(self) -> str:
         """The set in the papers' letters, for tables; empty where it has none that is short."""
         return ""
+
+    @property
+    def ball(self) -> Ball | None:
+        """The ball that the set is; None for another set, and for a ball that is a box."""
+        return None
 
     @property
     def latex(self) -> str:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import kl_div
 
 from ldpopt import validate
-from ldpopt.constraints.base import Constraint, LinearInequalities, row_forms
+from ldpopt.constraints.base import (
+    Ball,
+    Constraint,
+    LinearInequalities,
+    Norm,
+    row_forms,
+)
 from ldpopt.errors import InvalidInputError
 from ldpopt.expressions import in_uniform_units
 from ldpopt.printable import latex_number
@@ -19,7 +25,6 @@ if TYPE_CHECKING:
     import cvxpy as cp
 
 Array = NDArray[np.float64]
-Norm = float | Literal["kl"]
 
 _NORMS: tuple[Norm, ...] = (1, 2, np.inf, "kl")
 
@@ -96,6 +101,13 @@ class Near(Constraint):
         checked = validate.positive_vector("weights", weights)
         validate.one_per_value("weights", checked, len(self.reference))
         return checked
+
+    @property
+    def ball(self) -> Ball | None:
+        """The ball; None with the largest deviation as norm, whose ball is a box."""
+        if self.norm == np.inf:
+            return None
+        return Ball(self.reference, self.radius, self.norm, self.weights)
 
     @property
     def latex(self) -> str:

@@ -26,7 +26,6 @@ from ldpopt.discovery.operators import OPERATORS
 from ldpopt.discovery.search import Search, Survivor, Tally, Wrong, number_of
 from ldpopt.discovery.setting import Setting
 from ldpopt.errors import InvalidInputError, InvalidTypeError
-from ldpopt.losses import ChannelMLE, PerReportMLE
 from ldpopt.oracles import OUE
 from ldpopt.oracles.base import FrequencyOracle
 from ldpopt.solve.formulation import Formulation
@@ -231,7 +230,7 @@ def _stated(
 def _require_judgeable(problem: Formulation) -> None:
     """Raise an error if a form could not be a function of frequencies, or no certificate judges."""
     loss = problem.loss
-    if isinstance(loss, ChannelMLE | PerReportMLE):
+    if loss.takes_reports:
         raise InvalidInputError(
             f"{loss!r} has no value-by-value form: it depends on reports, and a composition on "
             "frequencies alone; discovery needs a loss of frequencies, such as BinomialMLE()"

@@ -279,6 +279,9 @@ class Loss(EffectiveDomain, Structure, Equivalence, Adjustable):
 
     __array_ufunc__ = None  # numpy would multiply a loss by each member of an array in turn
 
+    takes_reports: ClassVar[bool] = False
+    """Whether it depends on the reports, or counts of them, and not on frequencies alone."""
+
     nonnegative_data: ClassVar[int] = 0
     """How many of the first arrays of ``data`` are never negative: cvxpy's rules may need it."""
 

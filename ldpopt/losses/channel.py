@@ -55,6 +55,8 @@ class ChannelMLE(Loss):
     (array([0.7, 0.3]), True)
     """
 
+    takes_reports = True
+
     def __init__(self, channel: Channel | ArrayLike, counts: ArrayLike) -> None:
         self.stated = channel if isinstance(channel, Channel) else Channel(channel)
         whole = validate.whole_numbers("counts", counts, low=0, high=2**53)

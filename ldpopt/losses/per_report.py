@@ -66,6 +66,7 @@ class PerReportMLE(Loss):
     ('accelerated', True)
     """
 
+    takes_reports = True
     _kept = frozenset({"_support"})  # made from a copy of the reports
 
     def __init__(self, oracle: FrequencyOracle, reports: ArrayLike) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt.constraints import Constraint
+from ldpopt.constraints.base import Ball
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.immutable import closed
@@ -208,6 +209,13 @@ class Formulation:
         other = Formulation(loss, self.constraints)
         object.__setattr__(other, "_regions", self._regions)
         return other
+
+    def around_balls(self) -> tuple[list[Ball], Formulation]:
+        """Return the balls among the constraints, and the problem without them."""
+        stated = [(constraint, constraint.ball) for constraint in self.constraints]
+        balls = [ball for _, ball in stated if ball is not None]
+        others = tuple(constraint for constraint, ball in stated if ball is None)
+        return balls, Formulation(self.loss, others)
 
     def box(self, d: int) -> tuple[Array, Array]:
         """Return the tightest (lower, upper) bounds that are stated value by value."""

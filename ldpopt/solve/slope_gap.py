@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.constraints import Near
+from ldpopt.constraints.base import Ball
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.evidence import SizedGap
 from ldpopt.solve.certificate.normals import normal_of, one_ball, slack
@@ -66,7 +66,7 @@ def slope_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     return SizedGap(np.maximum(rise + paid, 0.0), terms)
 
 
-def _with_ball(slope: Array, ball: Near, f: Array, above: Array) -> tuple[Array, Array]:
+def _with_ball(slope: Array, ball: Ball, f: Array, above: Array) -> tuple[Array, Array]:
     """Return g + μ n, and μ times the slack of n.
 
     ``above`` is how far each value is above its lower bound, by which it counts.

@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.constraints import Near
+from ldpopt.constraints.base import Ball
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.box import Model, applies
 from ldpopt.solve.certificate.dual import EPS, usable
@@ -68,7 +68,7 @@ def ball_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -
     return SizedGap(gap, terms)
 
 
-def _gap_at(near: float, model: Model, tangent: MixedLoss, ball: Near) -> Array:
+def _gap_at(near: float, model: Model, tangent: MixedLoss, ball: Ball) -> Array:
     """Return the gap that the multipliers prove where kinks within ``near`` count."""
     point = tangent.f
     down = point - model.bounds.lower
@@ -110,7 +110,7 @@ def _turned(tangent: MixedLoss, further: Array) -> Minorant:
 
 
 def _multiplier(
-    tangent: MixedLoss, ball: Near, weight: Array, near: float, *, has_total: bool
+    tangent: MixedLoss, ball: Ball, weight: Array, near: float, *, has_total: bool
 ) -> tuple[Array, Array]:
     """Return n, and the μ that makes slopes equal, or 0 without a total, by least squares."""
     largest = np.max(np.abs(tangent.f), axis=-1, keepdims=True)

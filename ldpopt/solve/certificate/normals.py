@@ -17,14 +17,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.constraints import Near
+from ldpopt.constraints.base import Ball
 from ldpopt.solve.certificate.dual import EPS
 from ldpopt.solve.formulation import Formulation
 
 Array = NDArray[np.float64]
-
-# The infinity norm is a box.
-_BALLS = (1, 2, "kl")
 
 # Operations on one value, each rounded by EPS/2 at most, and exponentials by a few times as much.
 _OPERATIONS = 16
@@ -53,16 +50,13 @@ class Normal(NamedTuple):
         return np.where(self.is_open, np.clip(wanted, -self.largest, self.largest), self.vector)
 
 
-def one_ball(formulation: Formulation) -> tuple[Near, Formulation] | None:
+def one_ball(formulation: Formulation) -> tuple[Ball, Formulation] | None:
     """Return the only ball of a problem, and the problem without it; None for other problems."""
-    balls = [part for part in formulation.constraints if isinstance(part, Near)]
-    if len(balls) != 1 or balls[0].norm not in _BALLS:
-        return None
-    rest = tuple(part for part in formulation.constraints if part is not balls[0])
-    return balls[0], Formulation(formulation.loss, rest)
+    balls, around = formulation.around_balls()
+    return (balls[0], around) if len(balls) == 1 else None
 
 
-def normal_of(ball: Near, f: Array, near: float) -> Normal:
+def normal_of(ball: Ball, f: Array, near: float) -> Normal:
     """Return a normal of a ball at f; differences up to ``near`` count as none."""
     away = f - ball.reference
     if ball.norm == 1:
@@ -78,7 +72,7 @@ def normal_of(ball: Near, f: Array, near: float) -> Normal:
     return Normal(np.log(ratio), is_open, np.inf)
 
 
-def slack(ball: Near, vector: Array, f: Array) -> Array:
+def slack(ball: Ball, vector: Array, f: Array) -> Array:
     """Return an upper bound of n·(s - f) for all s of the ball, whatever n is, rounding included.
 
     NaN or infinity where n is so large that no bound is left.
@@ -102,12 +96,12 @@ def slack(ball: Near, vector: Array, f: Array) -> Array:
     return np.asarray(largest + np.sum(terms, axis=-1) + error)
 
 
-def _dual_norm(ball: Near, vector: Array) -> Array:
+def _dual_norm(ball: Ball, vector: Array) -> Array:
     if ball.norm == 1:
         return np.asarray(np.max(np.abs(vector) / _weights(ball), axis=-1))
     return np.asarray(np.sqrt(np.sum(vector**2, axis=-1)))
 
 
-def _weights(ball: Near) -> Array | float:
+def _weights(ball: Ball) -> Array | float:
     """Return the weights of a 1-norm's deviations."""
     return 1.0 if ball.weights is None else ball.weights

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form.rows import locked_rows
-from ldpopt.constraints import Bounds, Constraint, Near, SumsTo
+from ldpopt.constraints import Bounds, Constraint, SumsTo
+from ldpopt.constraints.base import Ball
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths.closed_forms.lookup import closed_form_for
@@ -48,12 +49,13 @@ class BallRoots(NamedTuple):
     solve: Callable[[FrequencyEstimate], tuple[Array, NDArray[np.bool_]]]
 
 
-def ball_roots(rest: Formulation, ball: Constraint, d: int) -> BallRoots | None:
+def ball_roots(rest: Formulation, constraint: Constraint, d: int) -> BallRoots | None:
     """Return the form for a ball beside a box with a total; None for other problems.
 
     ``rest`` is the problem without the ball, whose loss is strictly convex.
     """
-    if not isinstance(ball, Near) or not rest.is_box(d) or rest.total(d) is None:
+    ball = constraint.ball
+    if ball is None or not rest.is_box(d) or rest.total(d) is None:
         return None
     # A loss that keeps values at zero would keep the halves' values there too, below their bounds.
     separable = rest.loss.separable
@@ -70,7 +72,7 @@ def ball_roots(rest: Formulation, ball: Constraint, d: int) -> BallRoots | None:
 
 
 def _of_deviations(
-    rest: Formulation, ball: Near, estimate: FrequencyEstimate
+    rest: Formulation, ball: Ball, estimate: FrequencyEstimate
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Return the minimisers in a ball of the 1-norm."""
     shape = estimate.frequencies.shape
@@ -108,7 +110,7 @@ def _of_deviations(
 
 
 def _of_divergence(
-    rest: Formulation, ball: Near, estimate: FrequencyEstimate
+    rest: Formulation, ball: Ball, estimate: FrequencyEstimate
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Return the minimisers of squares in a ball of the divergence."""
     from ldpopt.closed_form.ball_kernels import divergence_rows  # imports numba

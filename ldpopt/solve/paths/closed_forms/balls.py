@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form.brackets import End, bracketed_root
-from ldpopt.constraints import Constraint, Near, Smooth
+from ldpopt.constraints import Constraint, Smooth
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import KLTo, L1To, LeastSquares, Loss, TotalVariation, WeightedSum
 from ldpopt.losses.targets import FromReference
@@ -61,17 +61,18 @@ def _ball_of(constraint: Constraint, total: float | None) -> _Ball | None:
         if not bound or constraint.second_difference is not None:
             return None
         return _Ball(TotalVariation(constraint.order), bound)
-    if not isinstance(constraint, Near):
+    ball = constraint.ball
+    if ball is None:
         return None
-    reference = constraint.reference
-    radius = constraint.radius
-    if constraint.norm == 1:
-        return _Ball(L1To(reference, constraint.weights), radius)
-    if constraint.norm == 2:
+    reference = ball.reference
+    radius = ball.radius
+    if ball.norm == 1:
+        return _Ball(L1To(reference, ball.weights), radius)
+    if ball.norm == 2:
         # A power that is too large for a double would be an error, a product is infinite.
         return _Ball(_SquaresTo(reference), radius * radius / 2)
     # The divergence of the constraint has the term Σ r - Σ f too, which a total fixes.
-    if constraint.norm == "kl" and total is not None and reference.any():
+    if total is not None and reference.any():
         return _Ball(KLTo(reference), radius + total - float(reference.sum()))
     return None
 
