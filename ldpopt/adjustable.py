@@ -8,6 +8,7 @@ everything that is computed from an object is about one set of values, and never
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 Values = Mapping[int, Any]
 """Values of some parameters by their ``id``, in place of those that they hold."""
+
+# An expression is evaluated at what its parameters hold: two threads must not change that at once.
+_ONE_AT_A_TIME = threading.RLock()
 
 
 class _Latest:
@@ -52,10 +56,12 @@ class Recipe(Immutable):
         args, kwargs = _present((self.args, self.kwargs), start, values)
         # Compiled problems and certificates are kept by object, so that equal values share one.
         key = _key((args, kwargs))
-        if key != self._latest.key:
-            self._latest.built = self._plain(args, kwargs)._altered(_recipe=self, _is_fixed=True)
-            self._latest.key = key
-        return self._latest.built
+        with _ONE_AT_A_TIME:
+            if key != self._latest.key:
+                plain = self._plain(args, kwargs)
+                self._latest.built = plain._altered(_recipe=self, _is_fixed=True)
+                self._latest.key = key
+            return self._latest.built
 
     def varying(self) -> Any:
         """Return the object that stands for all values; its numbers are those of this moment."""
@@ -173,7 +179,11 @@ def number_of(expression: cp.Expression, values: Values) -> Any:
         )
     # cvxpy evaluates an expression at what its parameters hold. That a place takes no infinite
     # number is for the place to say.
-    with holding(expression.parameters(), values), np.errstate(all="ignore"):
+    with (
+        _ONE_AT_A_TIME,
+        holding(expression.parameters(), values),
+        np.errstate(all="ignore"),
+    ):
         result = np.asarray(expression.value, dtype=np.float64)
     return float(result) if result.ndim == 0 else result
 

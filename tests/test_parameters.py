@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import threading
 
 import cvxpy as cp
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Parameter, Problem, losses
+from ldpopt.adjustable import number_of
 from ldpopt.constraints import (
     Bounds,
     Custom,
@@ -361,3 +363,26 @@ def test_names_of_a_path_are_of_one_parameter_and_their_grids_as_long():
     total = Parameter("total", 1.0)
     with pytest.raises(InvalidInputError, match="as many values, got lam 3, total 1"):
         Problem(loss, [NonNegative(), SumsTo(total)]).path(Y, lam=GRID, total=[1.0])
+
+
+def test_a_path_in_one_thread_changes_no_parameter_for_another():
+    level = Parameter("level", 1.0)
+    seen = []
+
+    class Slow(type(level * 2)):
+        """A product that another thread may interrupt while its parameter holds a value."""
+
+        @property
+        def value(self):
+            other = threading.Thread(target=lambda: seen.append(number_of(level + 0, {})))
+            if level.value == 3.0:
+                other.start()
+                other.join(0.05)
+                waiting.append(other)
+            return super().value
+
+    waiting = []
+    assert number_of(Slow(cp.Constant(2.0), level), {level.id: 3.0}) == 6.0
+    for other in waiting:
+        other.join()
+    assert seen == [1.0]

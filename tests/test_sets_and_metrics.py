@@ -293,3 +293,15 @@ def test_the_law_limit_is_the_limit_where_noise_hides_the_gaps():
     assert_allclose(law, metrics.accuracy_limit(raw, truth), rtol=0, atol=1e-4)
     with pytest.raises(InvalidInputError, match="law_limit takes raw estimates"):
         metrics.law_limit(postprocess(raw, "norm-sub"), truth)
+
+
+def test_names_that_stand_for_several_values_or_sets_are_refused():
+    estimate = FrequencyEstimate([0.5, 0.25, 0.25], labels=["a", "a", "b"])
+    assert estimate.query([["b"], [0, 1]]).tolist() == [0.25, 0.75]
+    with pytest.raises(InvalidInputError, match="'a', which is the label of several values"):
+        estimate.query([["a"]])
+    with pytest.raises(InvalidInputError, match="2 sets have the name '1'"):
+        estimate.query({1: [0], "1": [1]})
+    # A set has another order in each process.
+    with pytest.raises(InvalidTypeError, match="in the order of the values"):
+        FrequencyEstimate([0.5, 0.5], labels={"a", "b"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 from ldpopt.errors import InvalidInputError, InvalidTypeError
@@ -15,10 +15,13 @@ def checked_labels(labels: Sequence[str], d: int) -> tuple[str, ...]:
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If they are a text or no sequence, or not d.
+        If they are a text, a set or no sequence, or not d.
     """
     if isinstance(labels, str):  # a sequence too, of letters: of d letters, perhaps
         raise InvalidInputError(f"labels must be a sequence of {d} names, got the text {labels!r}")
+    # A set has another order in each process: values would swap their names.
+    if isinstance(labels, Set):
+        raise InvalidTypeError(f"labels must be in the order of the values, got {labels!r}")
     try:
         names = tuple(map(str, labels))
     except TypeError:

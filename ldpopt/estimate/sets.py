@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,7 +68,7 @@ def named_sets(sets: Sets | NamedSets, labels: Sequence[str] | None) -> tuple[li
     Raises
     ------
     InvalidInputError
-        If a set has a text that is no label.
+        If a set has a text that is no label, or that of several values, or two sets share a name.
 
     Examples
     --------
@@ -75,7 +77,9 @@ def named_sets(sets: Sets | NamedSets, labels: Sequence[str] | None) -> tuple[li
     """
     if isinstance(sets, Mapping):
         rows = list(sets.values())
-        return [str(name) for name in sets], _indexed(rows, list(sets), labels)
+        names = [str(name) for name in sets]
+        _require_distinct(names)
+        return names, _indexed(rows, list(sets), labels)
     # Arrays of numbers and of truth values have no labels in them.
     if isinstance(sets, np.ndarray) and sets.dtype.kind not in "USO":
         return _numbered(len(sets)), sets
@@ -98,15 +102,15 @@ def _indexed(
             raise InvalidTypeError(f"set {name!r} is the text {row!r}: pass a list, [{row!r}]")
     if labels is None or not any(_has_text(row) for row in rows):
         return rows
-    # The first of equal labels, as a search from the beginning would find it.
-    index = {label: i for i, label in reversed(list(enumerate(labels)))}
+    index = {label: i for i, label in enumerate(labels)}
+    shared = {label for label, count in Counter(labels).items() if count > 1}
     result: list[ArrayLike] = []
     for row, name in zip(rows, names, strict=True):
         if _has_text(row):
             members: Any = row
-            places = [_index(member, index, name) for member in members]
+            places = [_index(member, index, shared, name) for member in members]
             # A Python set of texts has another order in each process: sums would differ in bits.
-            result.append(sorted(places) if isinstance(row, Set) else places)
+            result.append(sorted(places) if isinstance(row, AbstractSet) else places)
         else:
             result.append(row)
     return result
@@ -118,7 +122,19 @@ def _has_text(row: ArrayLike) -> bool:
     return not is_numeric and np.iterable(row) and any(isinstance(member, str) for member in row)
 
 
-def _index(member: object, index: Mapping[str, int], name: object) -> int:
+def _require_distinct(names: list[str]) -> None:
+    """Raise an error if names such as 1 and "1" are one text: an answer would be lost."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise InvalidInputError(f"{count} sets have the name {name!r}: name them apart")
+
+
+def _index(member: object, index: Mapping[str, int], shared: AbstractSet[str], name: object) -> int:
+    # Any one of these values alone would be a part of what was asked for.
+    if isinstance(member, str) and member in shared:
+        raise InvalidInputError(
+            f"set {name!r} has {member!r}, which is the label of several values: pass their indices"
+        )
     if isinstance(member, str) and member in index:
         return index[member]
     raise InvalidInputError(
@@ -164,7 +180,7 @@ def _array_of(row: ArrayLike) -> NDArray[Any]:
     """Return a set as an array; lists of unequal lengths give one that is not one-dimensional."""
     try:
         # numpy takes a Python set for a single object.
-        return np.asarray([*row] if isinstance(row, Set) else row)
+        return np.asarray([*row] if isinstance(row, AbstractSet) else row)
     except ValueError:
         return np.empty((0, 0))
 
