@@ -662,3 +662,11 @@ def test_an_end_that_the_solver_calls_inaccurate_is_an_error(monkeypatch):
     problem = Problem(LeastSquares(), [constraints.SumsTo(1.0), falling])
     with pytest.raises(SolverError, match="no range of an answer: optimal_inaccurate"):
         problem.interval(raw)
+
+
+def test_a_set_of_hadamard_response_is_covered_at_high_levels():
+    oracle = HadamardResponse(12.0, 3)
+    raw = oracle.estimate(oracle.simulate_counts([1, 1, 0], rng=7, trials=1_000), 2)
+    lower, _ = ldpopt.postprocess(raw, "norm-sub").interval(0.999, sets=[[1, 2]])
+    # Half of the two users have a value of the set.
+    assert (lower > 0.5).mean() <= 0.001

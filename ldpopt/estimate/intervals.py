@@ -393,7 +393,9 @@ def _is_rough(n: int, shares: ReportShares, z: float) -> NDArray[np.bool_]:
     smallest = np.minimum(shares.inside, shares.outside)
     sd = np.sqrt(n * smallest)
     is_skewed = z**3 * shares.skewness / 6 > _SKEWED * math.sqrt(n)
-    is_coarse = NormalDist().pdf(z) * shares.step > 2 * _LATTICE * sd
+    # Beyond a level of 0.95 a tail is smaller than that: an error is then a part of the tail.
+    allowed = min(_LATTICE, _SKEWED * NormalDist().cdf(-z))
+    is_coarse = NormalDist().pdf(z) * shares.step > 2 * allowed * sd
     return np.asarray(is_skewed | is_coarse)
 
 
