@@ -502,7 +502,7 @@ def parquet_layout(oracle: FrequencyOracle) -> Layout:
     --------
     >>> from ldpopt.oracles import SubsetSelection
     >>> [parquet_layout(SubsetSelection(epsilon, d=1024)).width for epsilon in (1.0, 4.0, 8.0)]
-    [128, 38, 2]
+    [128, 36, 2]
     """
     form = oracle.report_form
     sets = layout_of(oracle)
