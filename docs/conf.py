@@ -43,6 +43,7 @@ autodoc_member_order = "bysource"
 autodoc_default_options = {"exclude-members": "__init__, __new__"}
 numpydoc_show_class_members = False  # each class page lists its members by template
 add_module_names = False
+toc_object_entries_show_parents = "hide"  # names of members alone fit the narrow column
 
 # --- looks ----------------------------------------------------------------------------------------
 

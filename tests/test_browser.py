@@ -14,7 +14,7 @@ import pytest
 from ldpopt.claims import LEDGER, Finding, Result
 from ldpopt.rendering.claims_page import claims_page
 from tests.test_site import ROOT
-from tools.site.browser import PROGRAMS
+from tools.site.browser import ON_A_TELEPHONE, PROGRAMS
 
 CHROMIUM = next(filter(None, map(shutil.which, PROGRAMS)), None)
 
@@ -53,9 +53,18 @@ def looked_at(folder, pages):
     )
     wrapper = folder / "look.html"
     wrapper.write_text(LOOK.format(frames=frames), encoding="utf-8")
+    return what_is_seen(wrapper)
+
+
+def what_is_seen(wrapper):
+    """Return what the script of a page leaves in its element `seen`."""
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
     # A clock of its own: it ends when the pages are loaded, however busy the machine is.
-    options += ["--virtual-time-budget=5000", "--dump-dom", f"--user-data-dir={folder / 'user'}"]
+    options += [
+        "--virtual-time-budget=5000",
+        "--dump-dom",
+        f"--user-data-dir={wrapper.parent / 'user'}",
+    ]
     done = subprocess.run(
         [CHROMIUM, *options, wrapper.as_uri()], capture_output=True, text=True, timeout=300
     )
@@ -83,3 +92,23 @@ def test_pages_that_stand_alone_fit_a_telephone_and_filter(tmp_path):
     # A page with faults shows that they would be seen.
     assert seen["wide"]["width"] > 900
     assert seen["wide"]["missing"] == 1
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason=f"none of {', '.join(PROGRAMS)} is installed")
+def test_the_check_sees_what_a_box_cuts_and_lets_tables_and_dots_pass(tmp_path):
+    wide = "a_name_that_is_never_broken_" * 10
+    page = tmp_path / "cut.html"
+    page.write_text(
+        f"""<!doctype html>
+        <div id="cut" class="card" style="overflow: hidden">{wide}</div>
+        <details><summary>more</summary><section style="overflow-x: auto">{wide}</section></details>
+        <div class="pst-scrollable-table-container" style="overflow: auto">{wide}</div>
+        <p style="overflow: hidden; text-overflow: ellipsis">{wide}</p>
+        <pre id="seen"></pre>
+        <script>({ON_A_TELEPHONE})().then((seen) => {{
+          document.getElementById("seen").textContent = JSON.stringify(seen);
+        }});</script>""",
+        encoding="utf-8",
+    )
+    cut = what_is_seen(page)["cut"]
+    assert [box.split(" needs ")[0] for box in cut] == ["div.card", "section."]

@@ -90,6 +90,20 @@ ON_A_TELEPHONE = """async () => {
   const closed = overflowing();
   document.querySelectorAll("details").forEach((one) => { one.open = true; });
   const open = overflowing();
+  // What keeps its overflow to itself: code, tables and formulas are moved sideways by the reader.
+  const moved = "pre, .highlight, .pst-scrollable-table-container, .formula, .cell_output, .output";
+  const cut = [];
+  for (const box of document.body.querySelectorAll("*")) {
+    if (box.clientWidth < 2 || box.clientHeight < 2 || box.scrollWidth <= box.clientWidth + 1)
+      continue;
+    const { overflowX, textOverflow } = getComputedStyle(box);
+    // A text that ends in three dots says so, and a field shows the end of its text on demand.
+    if (overflowX === "visible" || textOverflow === "ellipsis" || box.matches("input, select"))
+      continue;
+    if (!box.closest(moved))
+      cut.push(`${box.tagName.toLowerCase()}.${box.className.toString().slice(0, 60)} needs ` +
+        `${box.scrollWidth} of ${box.clientWidth} px`);
+  }
   // Pictures below the screen load when they are reached: all of them are fetched here. They are
   // not decoded: that waits for the next frame, and a browser without a screen may draw none.
   const fetched = [...document.images].map((image) => new Promise((resolve) => {
@@ -101,7 +115,7 @@ ON_A_TELEPHONE = """async () => {
   await Promise.race([Promise.all(fetched), late]);
   const missing = [...document.images].filter((image) => !image.complete || !image.naturalWidth)
     .map((image) => image.getAttribute("src").slice(0, 80));
-  return { closed, open, missing };
+  return { closed, open, cut, missing };
 }"""
 
 # Whether the page behind everything is light or dark, as it should be: the page's script, which
@@ -394,6 +408,8 @@ def _on_a_telephone(tab: _Tab, url: str) -> Iterator[str]:
         yield f"it is wider than {width} px: {seen['closed']}"
     if seen["open"]:
         yield f"when all is open it is wider than {width} px: {seen['open']}"
+    for box in seen["cut"]:
+        yield f"at {width} px a part of it is cut: {box}"
     for picture in seen["missing"]:
         yield f"the picture {picture} is missing"
     yield from tab.wrong

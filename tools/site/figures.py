@@ -20,7 +20,12 @@ PAGES = {
 
 _ON_A_PAPER = """\
 The figures of the paper, drawn from our simulations. Below each picture stands what the paper says
-of it, and whether our numbers agree. A picture opens alone when it is selected."""
+of it, and whether our numbers agree. A picture opens alone when it is selected. A panel without a
+curve names data that [were not at hand](../how-to/figures.md)."""
+
+_NOT_DRAWN = """\
+This figure needs data that may not be passed on with the library, and that were not at hand when
+the pictures were drawn. [`make figures`](../how-to/figures.md) draws it where they are."""
 
 _ABOUT = """# The papers' figures
 
@@ -50,6 +55,8 @@ def write(folder: Path, records: Sequence[Record]) -> None:
                 # The picture alone fills the screen: its words are small between two columns.
                 shown = [f"```{{image}} {picture.name}", f":alt: {figure.title}"]
                 lines += [*shown, f":target: ../_images/{picture.name}", "```", ""]
+            else:
+                lines += [_NOT_DRAWN, ""]
             for statement in (s for s in judged if s.figure == name):
                 entry = ledger.entry(by_id[statement.id])
                 # One level down: a statement stands below its figure.
