@@ -130,7 +130,7 @@ def _require_distinct(names: list[str]) -> None:
 
 
 def _index(member: object, index: Mapping[str, int], shared: AbstractSet[str], name: object) -> int:
-    # Any one of these values alone would be a part of what was asked for.
+    # Any one of these values alone would be a part of the set that is meant.
     if isinstance(member, str) and member in shared:
         raise InvalidInputError(
             f"set {name!r} has {member!r}, which is the label of several values: pass their indices"
