@@ -18,7 +18,6 @@ from ldpopt.constraints import (
     GroupTotals,
     Hierarchy,
     Linear,
-    Margins,
     Monotone,
     Near,
     NonNegative,
@@ -159,9 +158,6 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
     # Of every four values the first two are above both others: no forest, yet in small pieces.
     fours = ranks[: d // 4 * 4].reshape(-1, 4)
     crossing = Monotone(np.concatenate([fours[:, [i, j]] for i in (0, 1) for j in (2, 3)]))
-    sides = (10, d // 10)
-    cells = zipf.reshape(sides)
-    margins = [Margins(sides, axis, cells.sum(axis=1 - axis)) for axis in (0, 1)]
     parts = GroupTotals(np.array_split(rng.permutation(d), 1_000), np.full(1_000, 0.001))
     more: list[tuple[str, Loss, list[Constraint]]] = [
         ("capped simplex by one root", LeastSquares(), [Bounds(0.0, 100.0 / d), SumsTo(1.0)]),
@@ -181,7 +177,6 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
         ("one row, simplex, weighted MLE", GaussianMLE(), [row, *simplex]),
         ("one row, simplex, binomial likelihood", BinomialMLE(), [row, *simplex]),
         ("interleaved pairs, a partial order", LeastSquares(), [crossing, *simplex]),
-        ("two margins", LeastSquares(), [*margins, SumsTo(1.0)]),
         ("binary hierarchy", LeastSquares(), [binary]),
         ("binary hierarchy, non-negative", LeastSquares(), [binary, NonNegative()]),
     ]
