@@ -37,6 +37,8 @@ BY_HAND = [
     (Bounds([0.75, 0, -1, 0], INF), 0.25),
     (Bounds(-INF, [0.5, 0.3, -0.35, 0.2]), 0.25),
     (Bounds(-INF, INF), 0.0),
+    (Bounds(upper=0.4), 0.1),
+    (Bounds(lower=[0.75, 0, -1, 0]), 0.25),
     (Fixed([0, 3], [0.5, 0.5]), 0.3),
     (Fixed([2], [-0.1]), 0.0),
     (Fixed([], []), 0.0),
@@ -228,6 +230,8 @@ REFUSED = {
     "lengths of bounds": (lambda: Bounds([0, 0], [1, 1, 1]), r"one shape, got \(2,\) and \(3,\)"),
     "text as a bound": (lambda: Bounds("0", 1), "lower must be an array of numbers"),
     "no bound at all": (lambda: Bounds(None, 1), "lower must be an array of numbers"),
+    "neither bound": (Bounds, r"write Bounds\(upper=0.08\) or Bounds\(lower=0.01, upper=0.08\)"),
+    "one bound without a name": (lambda: Bounds(0.08), r"write Bounds\(upper=0.08\)"),
     "unreachable lower bound": (lambda: Bounds(INF, INF), "lower"),
     "unreachable upper bound": (lambda: Bounds(-INF, -INF), "upper"),
     "repeated index": (

@@ -505,7 +505,9 @@ def test_the_picture_runs_along_epsilon_or_shows_ratios(result):
     assert len(axes.containers) == 4
     assert axes.get_xlabel() == "ε"
     assert [text.get_text() for text in curves.legends[0].get_texts()] == [*NAMES, "shrunk"]
-    ratios = ldpopt.study(["norm-sub", shrunk], COUNTS, draws=4, level=0.9).plot()
+    compared = ldpopt.study(["norm-sub", shrunk], COUNTS, draws=4, level=0.9)
+    assert "90 % interval" in str(compared)
+    ratios = compared.plot()
     assert ratios.get_supxlabel() == "bars: 90 % intervals"
     (axes,) = ratios.axes
     assert axes.get_xlabel() == "mse over that of norm-sub"

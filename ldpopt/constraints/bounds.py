@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.constraints.base import Constraint, LinearInequalities
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.expressions import in_uniform_units
 from ldpopt.printable import latex_number
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     import cvxpy as cp
 
 Array = NDArray[np.float64]
+_Given = ParamSpec("_Given")
 
 
 class _Box(Constraint):
@@ -101,6 +104,22 @@ class NonNegative(_Box):
         return np.zeros(d), np.full(d, np.inf)
 
 
+def _one_bound_has_a_name(constructor: Callable[_Given, None]) -> Callable[_Given, None]:
+    """Refuse a call from which nobody can tell which bound is meant."""
+
+    @wraps(constructor)  # the signature that ``help`` shows stays
+    def checked(*args: _Given.args, **kwargs: _Given.kwargs) -> None:
+        _, *bounds = args  # the first is the object itself
+        if len(bounds) < 2 and not kwargs:
+            raise InvalidTypeError(
+                "Bounds takes two bounds, or one by its name: "
+                "write Bounds(upper=0.08) or Bounds(lower=0.01, upper=0.08)"
+            )
+        constructor(*args, **kwargs)
+
+    return checked
+
+
 class Bounds(_Box):
     """lower <= f_v <= upper.
 
@@ -108,11 +127,13 @@ class Bounds(_Box):
     ----------
     lower, upper
         One number for all values, or one per value; -inf and inf stand for no bound.
+        One of them may be left out if the other is given by name.
 
     Raises
     ------
-    InvalidInputError
-        If a lower bound is above its upper bound (the first index is named), or a bound is NaN.
+    InvalidInputError, InvalidTypeError
+        If a lower bound is above its upper bound (the first index is named), a bound is NaN, or
+        there is no bound, or one without its name.
 
     Examples
     --------
@@ -120,7 +141,8 @@ class Bounds(_Box):
     0.25
     """
 
-    def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
+    @_one_bound_has_a_name
+    def __init__(self, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf) -> None:
         # Shapes are kept: one number for all values still fits any domain.
         self.lower = validate.array("lower", lower).astype(np.float64)
         self.upper = validate.array("upper", upper).astype(np.float64)

@@ -66,5 +66,6 @@ def rounds_figure(
     for panel in figure.axes[-across:]:
         panel.set_xlabel("round")
     figure.supylabel("estimated frequency")
-    figure.suptitle(f"{len(estimates)} rounds; bands cover {level:.0%} per round and value")
+    percent = f"{100 * level:g} %"
+    figure.suptitle(f"{len(estimates)} rounds; bands cover {percent} per round and value")
     return figure

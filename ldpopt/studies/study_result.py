@@ -180,7 +180,7 @@ class Study(ShownAsTable):
         return tuple(name for name, different in values.items() if len(different) > 1)
 
     def _headings(self) -> list[str]:
-        percent = f"{self.level:.0%}"
+        percent = f"{100 * self.level:g} %"
         return [*self._varying, "candidate", "mean", "ratio", f"{percent} interval", "s per draw"]
 
     def _texts(self, row: StudyRow) -> list[str]:
