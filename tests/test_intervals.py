@@ -670,3 +670,14 @@ def test_a_set_of_hadamard_response_is_covered_at_high_levels():
     lower, _ = ldpopt.postprocess(raw, "norm-sub").interval(0.999, sets=[[1, 2]])
     # Half of the two users have a value of the set.
     assert (lower > 0.5).mean() <= 0.001
+
+
+def test_a_level_next_to_1_has_a_finite_interval():
+    level = 1 - 1e-16
+    oracle = OUE(epsilon=1.0, d=4)
+    raw = oracle.estimate(oracle.simulate_counts([500, 300, 150, 50], rng=0), 1_000)
+    found = raw.interval(level)
+    assert (1 + level) / 2 == 1.0
+    assert np.isfinite(found).all()
+    assert (found[0] <= raw.interval(0.999)[0]).all()
+    assert (found[1] >= raw.interval(0.999)[1]).all()

@@ -119,6 +119,19 @@ def _reaching(answers: Array, upper: Array) -> Array:
     return np.where(answers < 0, answers + np.hypot(answers, distance), upper)
 
 
+def reach_of(level: float) -> float:
+    """Return how far a normal interval reaches to either side, in standard errors.
+
+    Examples
+    --------
+    >>> round(reach_of(0.95), 2)
+    1.96
+    """
+    inside = (1 + level) / 2
+    # Next to 1 only the tail has digits left.
+    return NormalDist().inv_cdf(inside) if inside < 1 else -NormalDist().inv_cdf((1 - level) / 2)
+
+
 def level_of_each(
     level: float, count: int, *, simultaneous: bool = False, selected: int | None = None
 ) -> float:
@@ -173,7 +186,7 @@ def _answers_and_ends(
     centred: bool,
 ) -> tuple[Array, Array, Array]:
     """Return the answers, unbiased, and the ends of their intervals."""
-    z = NormalDist().inv_cdf((1 + level) / 2)
+    z = reach_of(level)
     size: Array = np.ones(1)
     answers = frequencies
     if members is not None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ldpopt.errors import extra_needed
+from ldpopt.estimate.intervals import reach_of
 from ldpopt.risks.collection import Collection, Kind, names_of
 from ldpopt.risks.evidence import Evidence
 from ldpopt.tables import ShownAsTable, TitledTable, data_frame, html_of
@@ -65,7 +65,7 @@ class Risk:
         """Return the risk per answer from what is known of all answers together."""
         level = rest["level"]
         k = collection.count
-        low, high = evidence.interval(collection, quantile(level))
+        low, high = evidence.interval(collection, reach_of(level))
         mean = evidence.total / k
         answers = names_of(collection.names, k)
         # Unbiased estimates may be negative, though squared errors never are.
@@ -92,11 +92,6 @@ class Risk:
             ("by", self.how),
         ]
         return html_of((), facts, title=f"Risk of {self.method}")
-
-
-def quantile(level: float) -> float:
-    """Return the reach of an interval of this level, in standard errors to either side."""
-    return NormalDist().inv_cdf((1 + level) / 2)
 
 
 def stated_kind(by: Kind, alpha: float) -> str:
@@ -178,7 +173,7 @@ class RiskTable(ShownAsTable):
             reach = 0.0
             if evidence[name] is not best:
                 variance = evidence[name].excess_variance(best, collection)
-                reach = quantile(level) * variance**0.5 / k
+                reach = reach_of(level) * variance**0.5 / k
             rows.append(RiskRow(risk, excess, excess - reach, excess + reach))
         return cls(tuple(rows), dict(dropped))
 

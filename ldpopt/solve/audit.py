@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from ldpopt.constraints import Constraint, Fixed, Linear
 from ldpopt.errors import InvalidInputError, NoDerivativeError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.estimate.intervals import reach_of
 from ldpopt.losses import Loss, WeightedLeastSquares
 from ldpopt.risks import Collection, Derivative, Evidence
 from ldpopt.risks.collection import Kind, Moves
-from ldpopt.risks.result import quantile
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.jacobian import jacobian
 from ldpopt.solve.joint import about_moved
@@ -247,7 +247,7 @@ class _Judge:
         if abs(worth) <= _ROUNDING * self.collection.noise_total:
             return 0.0, 0.0, ""
         variance = without.excess_variance(whole, self.collection)
-        return worth / k, quantile(0.95) * variance**0.5 / k, ""
+        return worth / k, reach_of(0.95) * variance**0.5 / k, ""
 
 
 @dataclass(frozen=True, eq=False)

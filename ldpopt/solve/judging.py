@@ -62,7 +62,7 @@ def judged(
         return judge(formulation, start, outcome, plan, accuracy)
     cases = (_Case(common, start[trial], outcome.frequencies[trial]) for trial in trials)
     doubtful = np.zeros(outcome.frequencies.shape[:-1], dtype=bool)
-    for trial, status in zip(trials, _statuses(cases, len(trials), workers), strict=False):
+    for trial, status in zip(trials, _statuses(cases, len(trials), workers), strict=True):
         doubtful[trial] = status is not Status.OPTIMAL
     if not doubtful.any():
         return Judgement(Status.OPTIMAL, "")
