@@ -676,8 +676,8 @@ def test_a_level_next_to_1_has_a_finite_interval():
     level = 1 - 1e-16
     oracle = OUE(epsilon=1.0, d=4)
     raw = oracle.estimate(oracle.simulate_counts([500, 300, 150, 50], rng=0), 1_000)
-    found = raw.interval(level)
+    widest = raw.interval(level)
     assert (1 + level) / 2 == 1.0
-    assert np.isfinite(found).all()
-    assert (found[0] <= raw.interval(0.999)[0]).all()
-    assert (found[1] >= raw.interval(0.999)[1]).all()
+    assert np.isfinite(widest).all()
+    assert (widest[0] <= raw.interval(0.999)[0]).all()
+    assert (widest[1] >= raw.interval(0.999)[1]).all()
