@@ -198,6 +198,7 @@ def test_a_result_is_found_by_a_part_of_its_reference(tmp_path):
     assert results.cost("solvers", "OUE", "peer") == 0.25
     assert results.gain("solvers", "OUE", "fastest") == 4.0
     assert results.longest("solvers") == 5.0
+    assert results.longest("solvers", but="GRR") == 3.0
     with pytest.raises(KeyError, match="no row 'SUE' against 'peer' among those of 'solvers'"):
         results.seconds("solvers", "SUE", "peer")
 
