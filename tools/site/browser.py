@@ -91,7 +91,8 @@ ON_A_TELEPHONE = """async () => {
   document.querySelectorAll("details").forEach((one) => { one.open = true; });
   const open = overflowing();
   // What keeps its overflow to itself: code, tables and formulas are moved sideways by the reader.
-  const moved = "pre, .highlight, .pst-scrollable-table-container, .formula, .cell_output, .output";
+  const moved =
+    "pre, .highlight, .pst-scrollable-table-container, .formula, .cell_output, .output, .scroll";
   const cut = [];
   for (const box of document.body.querySelectorAll("*")) {
     if (box.clientWidth < 2 || box.clientHeight < 2 || box.scrollWidth <= box.clientWidth + 1)
