@@ -168,10 +168,11 @@ def aggregate(
     >>> from ldpopt.collection import append_reports
     >>> oracle = GRR(epsilon=1.0, d=4)
     >>> with tempfile.TemporaryDirectory() as folder:
+    ...     day = Path(folder, "reports")
     ...     for seed in range(2):
     ...         reports = oracle.perturb([0, 1, 1], rng=seed)
-    ...         path = append_reports(folder, oracle, reports, client_ids=["a", "b", "cd"[seed]])
-    ...     result = aggregate(folder, rejects=Path(folder).parent / "rejects.csv")
+    ...         path = append_reports(day, oracle, reports, client_ids=["a", "b", "cd"[seed]])
+    ...     result = aggregate(day, rejects=Path(folder, "rejects.csv"))
     >>> result.n, result.rejected
     (4, {'duplicate client id': 2})
     """
