@@ -1,4 +1,4 @@
-"""The exceptions of ldpopt, each a ``ValueError`` or ``TypeError`` too, and its warning."""
+"""The exceptions of ldpopt, each a ``ValueError`` or ``TypeError`` too, and remedies."""
 
 from __future__ import annotations
 
@@ -90,6 +90,33 @@ def extra_needed() -> Iterator[None]:
         raise MissingPackageError(
             f"{what_needs} the package {package}: pip install 'ldpopt[{extra}]'"
         ) from None
+
+
+# How files of other kinds begin, which are taken for text by mistake.
+_BEGINNINGS = {
+    b"\x1f\x8b": "compressed by gzip: unpack it first",
+    b"PK\x03\x04": "a zip archive or spreadsheet: save the table as CSV",
+    b"PAR1": "Parquet: give its name the ending .parquet",
+    b"\xff\xfe": "UTF-16: save it as UTF-8",
+    b"\xfe\xff": "UTF-16: save it as UTF-8",
+}
+
+
+def not_utf8(error: UnicodeDecodeError) -> str:
+    """Return what is wrong with a file that is no text in UTF-8, by how its bytes begin.
+
+    Examples
+    --------
+    >>> try:
+    ...     "count".encode("utf-16").decode("utf-8")
+    ... except UnicodeDecodeError as error:
+    ...     print(not_utf8(error))
+    it is UTF-16: save it as UTF-8
+    """
+    for beginning, kind in _BEGINNINGS.items():
+        if error.object.startswith(beginning):
+            return f"it is {kind}"
+    return f"byte {error.start:,} is no text in UTF-8: save the file as UTF-8"
 
 
 class LdpoptWarning(UserWarning):

@@ -1,6 +1,7 @@
 """perturb, aggregate, estimate: from values to an estimate, and every way it can go wrong."""
 
 import csv
+import gzip
 import json
 import re
 
@@ -18,6 +19,7 @@ from ldpopt.collection.header import Header
 from ldpopt.errors import LdpoptError
 from ldpopt.oracles import ORACLES
 from tests.reports_world import edit
+from tests.tolerances import ROUNDING
 
 LABELS = ["red, dark", "grün", "blue", "«white»"]
 
@@ -408,8 +410,8 @@ def test_counts_of_another_program(tmp_path):
         (COUNTS.replace("50", "nan"), "must be a whole number >= 0, found 'nan'"),
         (COUNTS.replace("50", ""), "must be a whole number >= 0, found ''"),
         (COUNTS.replace("50", "5,0"), "line 3: expected 2 columns (value,count), found 3 in '0,5"),
-        (COUNTS.replace("50", "9" * 5000), "counts must lie in 0 .. 4611686018427387904"),
-        (COUNTS.replace("50", "9" * 40), "counts must lie in 0 .. 4611686018427387904"),
+        (COUNTS.replace("50", "9" * 5000), f"the value '0' is {'9' * 30}... (5000 digits), and"),
+        (COUNTS.replace("50", "9" * 20), f"{'9' * 20}, and a count is at most 4,611,686,018"),
         (COUNTS.replace("value", "label"), "needs the columns"),
         ("", "needs the columns"),
         ('value,count,"{""sha256"""', "the header in its first line is not JSON"),
@@ -434,6 +436,29 @@ def test_counts_of_another_program(tmp_path):
 def test_counts_that_cannot_be_right_are_refused(content, words, tmp_path):
     (tmp_path / "counts.csv").write_text(content)
     assert words in str(run("estimate", tmp_path / "counts.csv", *GRR).exception)
+
+
+def test_a_table_of_counts_for_a_domain_beyond_any_memory_is_refused(tmp_path):
+    (tmp_path / "counts.csv").write_text(COUNTS)
+    domain = ["--oracle", "oue", "--epsilon", 1, "--domain", 10**14, "--n", 10]
+    words = "has 6 lines, and the domain has 100,000,000,000,000 values"
+    assert words in str(run("estimate", tmp_path / "counts.csv", *domain).exception)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (COUNTS.encode("utf-16"), "it is UTF-16: save it as UTF-8"),
+        (gzip.compress(COUNTS.encode()), "it is compressed by gzip: unpack it first"),
+        (COUNTS.encode() + b"\xe9,3", f"byte {len(COUNTS)} is no text in UTF-8"),
+    ],
+    ids=["utf-16", "gzip", "latin"],
+)
+def test_files_that_are_no_text_are_named_by_their_kind(content, words, tmp_path):
+    (tmp_path / "counts.csv").write_bytes(content)
+    assert words in str(run("estimate", tmp_path / "counts.csv", *GRR).exception)
+    arguments = ["--oracle", "grr", "--epsilon", 1, "--domain", 4, "--out", tmp_path / "r.csv"]
+    assert words in str(run("perturb", tmp_path / "counts.csv", *arguments).exception)
 
 
 def test_counts_whose_sum_leaves_64_bits_do_not_wrap(tmp_path):
@@ -491,6 +516,28 @@ def test_counts_json_that_cannot_be_right_is_refused(change, words, world):
 def test_what_does_not_agree_with_the_file_is_refused(arguments, words, world):
     perturb(world)
     assert words in str(run("estimate", world / "reports.parquet", *arguments).exception)
+
+
+def test_numbers_in_sets_that_could_be_labels_are_refused(tmp_path):
+    (tmp_path / "labels.txt").write_text("3\n2\n1\n0\n")
+    (tmp_path / "counts.csv").write_text("value,count\n3,20\n2,50\n1,30\n0,0\n")
+    sets = tmp_path / "sets.json"
+    arguments = [*GRR[:4], "--domain", tmp_path / "labels.txt", "--query", sets, "--json"]
+    sets.write_text('{"s": [3, 2]}')
+    message = str(run("estimate", tmp_path / "counts.csv", *arguments).exception)
+    assert "3 in set 's' is the index of '0'" in message
+    assert "as text, in quotes" in message
+    sets.write_text('{"s": ["3", "2"]}')
+    printed = json.loads(ran("estimate", tmp_path / "counts.csv", *arguments).stdout)
+    frequency = {row["value"]: row["frequency"] for row in printed["estimate"]}
+    answer = printed["queries"][0]["frequency"]
+    assert answer == pytest.approx(frequency["3"] + frequency["2"], rel=ROUNDING)
+
+
+def test_the_protocol_of_files_that_state_it_is_not_given_again(world):
+    perturb(world)
+    given = ["aggregate", world / "reports.parquet", "--out", world / "c.json", "--domain", 9]
+    assert "leave out --domain; for files of another program" in str(run(*given).exception)
 
 
 def test_a_number_beyond_the_domain_is_named_by_its_line(world):

@@ -305,3 +305,17 @@ def test_names_that_stand_for_several_values_or_sets_are_refused():
     # A set has another order in each process.
     with pytest.raises(InvalidTypeError, match="in the order of the values"):
         FrequencyEstimate([0.5, 0.5], labels={"a", "b"})
+
+
+def test_a_number_that_is_the_index_of_one_value_and_the_label_of_another_is_refused():
+    turned = FrequencyEstimate([0.3, 0.7], labels=["1", "0"])
+    message = "the value of that index is labelled '0', and the label '1' is at index 0"
+    with pytest.raises(InvalidInputError, match=message):
+        turned.query([[1]])
+    with pytest.raises(InvalidInputError, match=r"set 'rare' has the number 2: .* is none, and"):
+        FrequencyEstimate([0.3, 0.7], labels=["2", "1"]).query({"rare": [2]})
+    # Text is a label, and an array holds indices.
+    assert turned.query([["1"]]).tolist() == [0.3]
+    assert turned.query([np.array([1])]).tolist() == [0.7]
+    # Both readings are the same value here.
+    assert FrequencyEstimate([0.3, 0.7], labels=["0", "1"]).query([[1]]).tolist() == [0.7]

@@ -108,6 +108,13 @@ def aggregate(
 
     counts_suffix(out)  # an ending that cannot be written is an error before the counting
     schema = stated_schema(oracle, epsilon, domain, column, client_id)
+    given = {"--oracle": oracle, "--epsilon": epsilon, "--domain": domain}
+    if schema is None and any(value is not None for value in given.values()):
+        stated = " and ".join(option for option, value in given.items() if value is not None)
+        raise InvalidInputError(
+            f"files that ldpopt wrote state their protocol: leave out {stated}; for files of "
+            "another program name their --column"
+        )
     # Rows that are set aside always have a file: without it nobody could tell which they were.
     rejects = out.with_name(f"{out.stem}.rejects.csv") if rejects is None else rejects
     # Named after the counts: the same command finds it again.

@@ -41,6 +41,9 @@ from ldpopt.methods import METHODS, Method
 from ldpopt.storage import write_whole
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ldpopt.collection import Aggregate
     from ldpopt.collection.labels import Labels
     from ldpopt.estimate import FrequencyEstimate
@@ -213,7 +216,7 @@ def _draw(
 
 def _print_table(
     estimate: FrequencyEstimate,
-    sets: dict[str, list[int]],
+    sets: dict[str, NDArray[np.int64]],
     about: dict[str, Any],
     top: int | None,
 ) -> None:
@@ -298,7 +301,7 @@ def _columns(
     names: Sequence[str],
     processed: FrequencyEstimate,
     about: dict[str, Any],
-    sets: list[list[int]] | None = None,
+    sets: list[NDArray[np.int64]] | None = None,
 ) -> dict[str, Sequence[Any]]:
     """Return names, frequencies and intervals of all values, or of sets of them."""
     frequencies = processed.frequencies if sets is None else processed.query(sets)

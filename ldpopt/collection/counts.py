@@ -31,6 +31,7 @@ _NAMES = ("value", "count")
 # Counts beyond this would overflow int64 once added up.
 _LARGEST = 2**62
 _DIGITS = len(str(_LARGEST))
+_SHOWN = 30  # digits of a count that is refused
 
 
 def write_counts(path: Path, aggregate: Aggregate) -> None:
@@ -230,6 +231,12 @@ def _column(path: Path, lines: Sequence[str], labels: Labels) -> NDArray[np.int6
             raise InvalidInputError(f"{path} has more than one column {name!r}")
     at_value = heading.index("value")
     at_count = heading.index("count")
+    # Before anything is made of the domain's size, which a number can state beyond any memory.
+    if labels.texts is None and labels.d > len(lines) > 0:
+        raise InvalidInputError(
+            f"{path} has {len(lines):,} lines, and the domain has {labels.d:,} values: each of "
+            "them needs a line with its count"
+        )
     # In the order of the domain, whatever the order of the rows is; -1 where a count is missing.
     counts: dict[str, int] = dict.fromkeys(labels.names, -1)
     for line, row in rows:
@@ -273,6 +280,11 @@ def _count(what: str, text: str) -> int:
     """Return the count that a text states."""
     if not text.isdecimal():
         raise InvalidInputError(f"{what} must be a whole number >= 0, found {text!r}")
-    # Python reads numbers of up to 4,300 digits, and 64 bits hold 19: a longer one is refused by
-    # its size, with the others.
-    return _LARGEST + 1 if len(text.lstrip("0")) > _DIGITS else min(int(text), _LARGEST + 1)
+    # Python reads numbers of up to 4,300 digits: a longer one is refused by its length.
+    if len(text.lstrip("0")) > _DIGITS or int(text) > _LARGEST:
+        raise InvalidInputError(f"{what} is {_excerpt(text)}, and a count is at most {_LARGEST:,}")
+    return int(text)
+
+
+def _excerpt(digits: str) -> str:
+    return digits if len(digits) <= _SHOWN else f"{digits[:_SHOWN]}... ({len(digits)} digits)"

@@ -21,7 +21,7 @@ from ldpopt.collection.header import fingerprint
 from ldpopt.collection.pages import check_pages
 from ldpopt.collection.parquet import CLIENT_ID, is_name, opened
 from ldpopt.collection.untrusted import check_regular, parse_json, read_text
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, not_utf8
 
 VALUE = "value"
 
@@ -100,11 +100,12 @@ class Labels:
     def _places(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self.names)}
 
-    def sets(self, path: Path) -> dict[str, list[int]]:
+    def sets(self, path: Path) -> dict[str, NDArray[np.int64]]:
         """Return the sets of a JSON file by name.
 
         The file holds an object of lists, or a list of lists, of labels or indices. Raises
-        InvalidInputError if it does not, or names a value that is not in the domain.
+        InvalidInputError if it does not, or names a value that is not in the domain, or has a
+        number that is the index of one value and the label of another.
         """
         content = _json(str(path), read_text(path, f"cannot read the sets {path}"))
         # Sets without names are named by their numbers.
@@ -115,7 +116,8 @@ class Labels:
                 f"{path} must be an object of lists, or a list of lists, of labels or indices"
             )
         return {
-            str(name): [self._member(member, path, name) for member in members]
+            # Arrays hold indices, whatever the labels are.
+            str(name): np.array([self._member(m, path, name) for m in members], dtype=np.int64)
             for name, members in sets.items()
         }
 
@@ -129,6 +131,11 @@ class Labels:
         if not is_number or not 0 <= member < self.d:
             raise InvalidInputError(
                 f"{path}: {member!r} in set {set_name!r} is not in the domain of {self.d} values"
+            )
+        if self._places.get(str(member), member) != member:
+            raise InvalidInputError(
+                f"{path}: {member} in set {set_name!r} is the index of {self.names[member]!r}, and "
+                f'the label of another value is "{member}": write the label as text, in quotes'
             )
         return int(member)
 
@@ -225,7 +232,9 @@ def _heading(path: Path, labels: Labels) -> tuple[list[str], bool]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             # An empty line has no field; it is an empty value.
             first = next(reader(file), []) or [""]
-    except (OSError, UnicodeDecodeError, Error) as error:
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"cannot read {path}: {not_utf8(error)}") from None
+    except (OSError, Error) as error:
         raise InvalidInputError(f"cannot read {path}: {error}") from None
     # A heading decides, even where its words are labels too.
     if VALUE in first:

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, not_utf8
 
 # More than counts or labels of the largest domain take.
 _LARGEST = 1 << 29
@@ -54,7 +54,7 @@ def read_text(path: Path, problem: str) -> str:
         # Spreadsheets put a mark of the encoding in front, which is no part of the text.
         return read_bytes(path, problem).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidInputError(f"{problem} ({error})") from None
+        raise InvalidInputError(f"{problem} ({not_utf8(error)})") from None
 
 
 def parse_json(text: str | bytes) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.datasets.dataset import Dataset
-from ldpopt.errors import DataUnavailableError, InvalidInputError
+from ldpopt.errors import DataUnavailableError, InvalidInputError, not_utf8
 
 _GZIP = b"\x1f\x8b"
 _DIGITS_OF_INT64 = 18  # every number of 18 digits fits into 64 bits
@@ -405,6 +405,8 @@ def _refuse(path: Path, error: Exception, where: str = "") -> NoReturn:
     if isinstance(error, FileNotFoundError):
         raise DataUnavailableError(f"{path}: no such file; check the path") from None
     reason = getattr(error, "strerror", None) or error
+    if isinstance(error, UnicodeDecodeError):
+        reason = not_utf8(error)
     raise DataUnavailableError(
         f"{path}: cannot be read{where} ({reason}); get the file again"
     ) from None

@@ -63,12 +63,14 @@ def named_sets(sets: Sets | NamedSets, labels: Sequence[str] | None) -> tuple[li
     sets
         As in ``membership``, or a mapping from names to sets; their members may be labels.
     labels
-        Names of the values, if there are any.
+        Names of the values, if there are any. Where they are texts of whole numbers, a whole number
+        in a list is refused unless both readings are the same value; in an array it is an index.
 
     Raises
     ------
     InvalidInputError
-        If a set has a text that is no label, or that of several values, or two sets share a name.
+        If a set has a text that is no label, or that of several values, or a whole number that
+        could be the index of one value and the label of another, or two sets share a name.
 
     Examples
     --------
@@ -100,7 +102,7 @@ def _indexed(
         # Read letter by letter, it would be a set of other labels.
         if isinstance(row, str | bytes):
             raise InvalidTypeError(f"set {name!r} is the text {row!r}: pass a list, [{row!r}]")
-    if labels is None or not any(_has_text(row) for row in rows):
+    if labels is None or all(isinstance(row, np.ndarray) and _is_numeric(row) for row in rows):
         return rows
     index = {label: i for i, label in enumerate(labels)}
     shared = {label for label, count in Counter(labels).items() if count > 1}
@@ -112,14 +114,38 @@ def _indexed(
             # A Python set of texts has another order in each process: sums would differ in bits.
             result.append(sorted(places) if isinstance(row, AbstractSet) else places)
         else:
+            _require_one_reading(row, index, labels, name)
             result.append(row)
     return result
 
 
 def _has_text(row: ArrayLike) -> bool:
     # Arrays of numbers need no look at each of them.
-    is_numeric = isinstance(row, np.ndarray) and row.dtype.kind not in "USO"
-    return not is_numeric and np.iterable(row) and any(isinstance(member, str) for member in row)
+    return (
+        not _is_numeric(row) and np.iterable(row) and any(isinstance(member, str) for member in row)
+    )
+
+
+def _is_numeric(row: ArrayLike) -> bool:
+    return isinstance(row, np.ndarray) and row.dtype.kind not in "USO"
+
+
+def _require_one_reading(
+    row: ArrayLike, index: Mapping[str, int], labels: Sequence[str], name: object
+) -> None:
+    """Raise an error if a number in a list is the index of one value and the label of another."""
+    members: Any = () if _is_numeric(row) or not np.iterable(row) else row
+    for member in members:
+        if not isinstance(member, int | np.integer) or isinstance(member, bool):
+            continue
+        place = index.get(str(member), member)
+        if place != member:
+            at_index = f"labelled {labels[int(member)]!r}" if 0 <= member < len(labels) else "none"
+            raise InvalidInputError(
+                f"set {name!r} has the number {member}: the value of that index is {at_index}, and "
+                f"the label {str(member)!r} is at index {place}; pass the text {str(member)!r} for "
+                f"the label, or the indices as an array, np.array([{member}])"
+            )
 
 
 def _require_distinct(names: list[str]) -> None:
