@@ -71,7 +71,7 @@ def test_own_claims_are_in_the_table_the_files_and_the_exit_status(
 
 
 WRONG = {
-    "no such file": (None, "claims are read from a file of Python, NAME.py, got "),
+    "no such file": (None, "no such file of claims; check the path"),
     "no claims": ("x = 1", "has no claims: decorate functions with @claim"),
     "syntax": ("def", "does not run: SyntaxError: "),
     "import": ("import no_such_module", "does not run: ModuleNotFoundError: No module named"),

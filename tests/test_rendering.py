@@ -248,6 +248,9 @@ def test_notes_say_what_intervals_promise_and_why_points_lie_outside():
     assert outside.startswith(
         "2 of the 20 points lie at an end of their interval or outside: norm-"
     )
+    # The frequency of the empty set is known: its interval is that point.
+    shown.lower[5] = shown.upper[5] = shown.frequencies[5]
+    assert interval_notes(shown, 0.95, 0.98, "norm-sub", simultaneous=False)[1] == outside
 
 
 def test_long_labels_leave_room_for_the_picture():

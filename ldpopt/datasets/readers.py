@@ -404,9 +404,9 @@ def _refuse(path: Path, error: Exception, where: str = "") -> NoReturn:
     """Raise the error for a file that cannot be read."""
     if isinstance(error, FileNotFoundError):
         raise DataUnavailableError(f"{path}: no such file; check the path") from None
-    reason = getattr(error, "strerror", None) or error
     if isinstance(error, UnicodeDecodeError):
-        reason = not_utf8(error)
+        raise DataUnavailableError(f"{path}: cannot be read{where}: {not_utf8(error)}") from None
+    reason = getattr(error, "strerror", None) or error
     raise DataUnavailableError(
         f"{path}: cannot be read{where} ({reason}); get the file again"
     ) from None

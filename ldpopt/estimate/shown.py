@@ -203,6 +203,8 @@ def interval_notes(
         return ()
     # A point on an end is half outside: its error bar, too, goes to one side alone.
     is_outside = (rows.frequencies <= rows.lower) | (rows.frequencies >= rows.upper)
+    # The empty set is 0, whatever the reports say: its interval is that point.
+    is_outside &= (rows.lower < rows.upper) | (rows.frequencies != rows.lower)
     outside = int(is_outside.sum())
     if not outside:
         return (promise,)

@@ -68,6 +68,8 @@ def read_claims(path: Path, taken: Iterable[str] = ()) -> dict[str, Claim]:
 
 def _run(path: Path) -> ModuleType:
     """Return the module that a file is, run anew."""
+    if not path.exists():
+        raise InvalidInputError(f"{path}: no such file of claims; check the path")
     if not path.is_file() or path.suffix != ".py":
         raise InvalidInputError(f"claims are read from a file of Python, NAME.py, got {path}")
     name = f"own_claims.{path.stem}"
