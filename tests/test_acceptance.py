@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from ldpopt import FrequencyEstimate, Problem, certify, oracles
+from ldpopt import FrequencyEstimate, Parameter, Problem, certify, oracles
 from ldpopt.constraints import (
     Bounds,
     Custom,
@@ -18,6 +18,7 @@ from ldpopt.constraints import (
     Linear,
     LinearInequalities,
     Monotone,
+    Near,
     NonNegative,
     Smooth,
     SumsTo,
@@ -29,14 +30,16 @@ from ldpopt.losses import (
     ChannelMLE,
     GaussianMLE,
     KullbackLeibler,
+    L1To,
     LeastSquares,
+    MaxAbsolute,
     NormalisedGaussianMLE,
     PerReportMLE,
     WeightedLeastSquares,
 )
 from ldpopt.solve import feasibility
+from ldpopt.solve.certificate import box, polyhedron
 from ldpopt.solve.certificate import certificate as certificates
-from ldpopt.solve.certificate import polyhedron
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths import conic, convex_concave
 from ldpopt.solve.paths.closed_forms import CLOSED_FORMS, registry, solves
@@ -237,6 +240,35 @@ def test_optimal_means_what_the_table_says(solver, accuracy):
     assert solution.status == "optimal"
     assert solution.certificate.violation <= tolerances.violation
     assert solution.certificate.gap <= tolerances.gap * (1 + solution.objective)
+
+
+def test_small_prices_do_not_look_unbounded():
+    """OSQP's own tolerance finds a ray here along which the loss seems to fall for ever."""
+    rng = np.random.default_rng(256)
+    f = np.full(256, 1 / 256) + 0.002 * rng.standard_normal(256)
+    price = Parameter("price", 1e-4)
+    problem = Problem(LeastSquares() + price * L1To(rng.dirichlet(np.ones(256))), SIMPLEX)
+    assert problem.solve(f, path="conic", solver="OSQP").status == "optimal"
+
+
+def test_the_point_of_a_solver_takes_one_look(monkeypatch):
+    looks = []
+    gap_at = box.Model._gap_at
+    counted = lambda model, *given: looks.append(0) or gap_at(model, *given)  # noqa: E731
+    monkeypatch.setattr(box.Model, "_gap_at", counted)
+    f = np.random.default_rng(3).normal(0.05, 0.02, 20)
+    problem = Problem(LeastSquares() + 0.01 * L1To(np.full(20, 0.05)), SIMPLEX)
+    assert problem.solve(f, path="conic").status == "optimal"
+    assert len(looks) == 1
+
+
+@pytest.mark.parametrize("ball", [Near([0.1, 0.4, 0.3, 0.2], 0.5, 1), Near([0.25] * 4, 0.5, "kl")])
+def test_a_largest_deviation_at_a_bound_takes_no_program(ball, monkeypatch):
+    """There Σ |g_v f_v| vanishes, and a gap is small only beside the loss itself."""
+    monkeypatch.setattr(polyhedron, "evidence", None)
+    solution = Problem(MaxAbsolute(), [*SIMPLEX, ball]).solve([-0.3, 0.5, 0.5, 0.3], path="conic")
+    assert solution.status == "optimal"
+    assert solution.objective == pytest.approx(0.3)
 
 
 def test_the_table_is_ordered_by_accuracy():

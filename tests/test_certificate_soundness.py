@@ -399,9 +399,7 @@ def as_if_long():
     """
     stack = ExitStack()
     stack.enter_context(mock.patch.object(parts, "_LONG", 0))
-    stack.enter_context(
-        mock.patch.object(long_box, "is_rounding", lambda gap, *_: np.isfinite(gap))
-    )
+    stack.enter_context(mock.patch.object(long_box, "is_enough", lambda gap, *_: np.isfinite(gap)))
     for name, body in (("_SUMS", box_kernels._add_sums), ("_RISES", box_kernels._add_rises)):
         of_any_kind = {kind: partial(body, kind) for kind in box_kernels._KINDS}
         stack.enter_context(mock.patch.object(box_kernels, name, of_any_kind))

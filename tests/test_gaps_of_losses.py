@@ -53,7 +53,7 @@ def test_two_sweeps_prove_what_many_passes_prove(loss, values):
     problem = Problem(function, BOXES[values])
     minimiser = problem.minimise(estimate)
     expected = box.bound(problem, estimate, minimiser)
-    with as_if_long(), mock.patch.object(long_box, "is_rounding", return_value=True):
+    with as_if_long(), mock.patch.object(long_box, "is_enough", return_value=True):
         quick = long_box.long_bound(problem, estimate, minimiser)
         if quick is None:
             # A value of 0 has a vertical tangent, or the end of a domain is a value away.
@@ -71,7 +71,7 @@ def test_two_sweeps_prove_what_many_passes_prove(loss, values):
 def test_gaps_above_rounding_and_other_losses_are_for_all_multipliers():
     problem = Problem(losses.LeastSquares(), BOXES["simplex"])
     minimiser = problem.minimise(UNARY)
-    with as_if_long(), mock.patch.object(long_box, "is_rounding", total_prices.is_rounding):
+    with as_if_long(), mock.patch.object(long_box, "is_enough", total_prices.is_enough):
         assert long_box.long_bound(problem, UNARY, minimiser) is not None
         assert long_box.long_bound(problem, UNARY, minimiser + MOVED) is None
         huber = Problem(losses.Huber(0.1), BOXES["simplex"])

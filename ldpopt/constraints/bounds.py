@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.constraints.base import Constraint, LinearInequalities
+from ldpopt.constraints.base import Constraint, LinearInequalities, unit_matrix
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.expressions import in_uniform_units
 from ldpopt.printable import latex_number
@@ -39,11 +39,9 @@ class _Box(Constraint):
 
     def rows(self, d: int) -> LinearInequalities:
         """Return the bounds as rows."""
-        from scipy import sparse  # slow to import, as everywhere in this folder
-
         # One row per value, also where a bound is infinite: the number of a row is its value.
         lower, upper = self.box(d)
-        return LinearInequalities(sparse.eye_array(d, format="csr"), lower, upper)
+        return LinearInequalities(unit_matrix(d), lower, upper)
 
     def row_name(self, row: int, d: int) -> str:
         """Return the bounds of one value."""

@@ -77,7 +77,9 @@ class SumsTo(Polyhedron):
         from scipy import sparse
 
         total = np.array([self._total])
-        return LinearInequalities(sparse.csr_array(np.ones((1, d))), total, total)
+        # From its arrays: scipy looks through a dense row for zeros.
+        ones = (np.ones(d), np.arange(d, dtype=np.int32), np.array([0, d], dtype=np.int32))
+        return LinearInequalities(sparse.csr_array(ones, shape=(1, d)), total, total)
 
     def row_name(self, row: int, d: int) -> str:
         """Return the constraint."""

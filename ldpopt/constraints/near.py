@@ -10,12 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import kl_div
 
 from ldpopt import validate
+from ldpopt.constraints.absolute_sums import absolute_sum_rows
 from ldpopt.constraints.base import (
     Ball,
     Constraint,
     LinearInequalities,
     Norm,
     row_forms,
+    unit_matrix,
 )
 from ldpopt.errors import InvalidInputError
 from ldpopt.expressions import in_uniform_units
@@ -167,25 +169,13 @@ class Near(Constraint):
 
         For 1 they are -t <= f - r <= t, Σ w t <= radius and t >= 0, with auxiliary variables t.
         """
-        from scipy import sparse
-
         box = self.box(d)
         if box is not None:
-            return LinearInequalities(sparse.eye_array(d, format="csr"), *box)
+            return LinearInequalities(unit_matrix(d), *box)
         if self.norm != 1:
             return None
-        # In f alone a sum of d absolute values would take 2^d rows.
-        eye = sparse.eye_array(d)
-        nothing = sparse.csr_array((d, d))
-        # That t >= 0 follows from the others, but a certificate sees it only if it is stated.
-        matrix = sparse.vstack([eye, eye, sparse.csr_array((1, d)), nothing], format="csr")
-        counted = np.ones(d) if self.weights is None else self.weights
-        of_sum = sparse.csr_array(counted[None])
-        auxiliary = sparse.vstack([-eye, eye, of_sum, eye], format="csr")
-        unbounded = np.full(d, np.inf)
-        lower = np.concatenate([-unbounded, self.reference, [-np.inf], np.zeros(d)])
-        upper = np.concatenate([self.reference, unbounded, [self.radius], unbounded])
-        return LinearInequalities(matrix, lower, upper, auxiliary)
+        weights = 1.0 if self.weights is None else self.weights
+        return absolute_sum_rows(unit_matrix(d), self.reference, weights, self.radius)
 
     def row_name(self, row: int, d: int) -> str:
         """Return the constraint: only all its rows together state it."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
+from ldpopt.constraints.absolute_sums import absolute_sum_rows, differences_along
 from ldpopt.constraints.base import LinearInequalities, Polyhedron
 from ldpopt.errors import InvalidInputError
 
@@ -97,35 +98,23 @@ class Smooth(Polyhedron):
         """Return -t <= difference <= t, Σ t <= bound and t >= 0, with auxiliary variables t."""
         from scipy import sparse
 
-        matrices: list[Any] = []
-        auxiliaries: list[Any] = []
-        lower: list[ArrayLike] = []
-        upper: list[ArrayLike] = []
-        count = d if self.order is None else len(self.order)
-        # In f alone a sum of m absolute values would take 2^m rows.
-        for order, bound in self._parts:
-            m = count - order
-            stencil = _STENCILS[order]
-            shape = (m, count)
-            differences = sparse.diags_array(stencil, offsets=range(order + 1), shape=shape)
-            if self.order is not None:
-                differences = differences @ _selection(self.order, d)
-            eye = sparse.eye_array(m)
-            # One row bounds the sum of the auxiliary variables alone.
-            no_row = sparse.csr_array((1, d))
-            no_rows = sparse.csr_array((m, d))
-            matrices.append(sparse.vstack([differences, differences, no_row, no_rows]))
-            # That t >= 0 follows from the others, but a certificate sees it only if it is stated.
-            parts = [-eye, eye, sparse.csr_array(np.ones((1, m))), eye]
-            auxiliaries.append(sparse.vstack(parts))
-            lower += [np.full(m, -np.inf), np.zeros(m), [-np.inf], np.zeros(m)]
-            upper += [np.zeros(m), np.full(m, np.inf), [bound], np.full(m, np.inf)]
+        parts = [
+            absolute_sum_rows(self._differences(order, d), 0.0, 1.0, bound)
+            for order, bound in self._parts
+        ]
+        if len(parts) == 1:
+            return parts[0]
         return LinearInequalities(
-            sparse.vstack(matrices, format="csr"),
-            np.concatenate(lower),
-            np.concatenate(upper),
-            sparse.block_diag(auxiliaries, format="csr"),
+            sparse.vstack([part.matrix for part in parts], format="csr"),
+            np.concatenate([part.lower for part in parts]),
+            np.concatenate([part.upper for part in parts]),
+            sparse.block_diag([part.auxiliary for part in parts], format="csr"),
         )
+
+    def _differences(self, order: int, d: int) -> Any:
+        """Return the matrix of the differences of an order."""
+        along = np.arange(d) if self.order is None else self.order
+        return differences_along(along, _STENCILS[order], d)
 
     def face(self, f: Array, near: float) -> LinearInequalities:
         """Return rows in f alone that mean the same where differences keep their signs at f.
@@ -139,15 +128,8 @@ class Smooth(Polyhedron):
         matrices: list[Any] = []
         lower: list[ArrayLike] = []
         upper: list[ArrayLike] = []
-        length = d if self.order is None else len(self.order)
         for order, bound in self._parts:
-            m = length - order
-            stencil = _STENCILS[order]
-            shape = (m, length)
-            along: Any = sparse.diags_array(stencil, offsets=range(order + 1), shape=shape)
-            if self.order is not None:
-                along = along @ _selection(self.order, d)
-            differences = along.tocsr()
+            differences = self._differences(order, d)
             values: Array = np.asarray(differences @ f)
             is_zero = np.abs(values) <= near * np.max(np.abs(values))
             signs = np.where(is_zero, 0.0, np.sign(values))
@@ -173,14 +155,6 @@ class Smooth(Polyhedron):
         if self.order is not None:
             shown.append(f"order=<{len(self.order)} values>")
         return f"Smooth({', '.join(shown)})"
-
-
-def _selection(order: NDArray[np.int64], d: int) -> Any:
-    """Return the matrix that takes some values of d out, in an order."""
-    from scipy import sparse
-
-    count = len(order)
-    return sparse.csr_array((np.ones(count), (np.arange(count), order)), shape=(count, d))
 
 
 def _bound(what: str, value: float | None) -> float | None:

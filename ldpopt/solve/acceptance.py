@@ -112,26 +112,35 @@ def _bound(
     accuracy: Accuracy,
 ) -> SizedGap:
     """Return a bound of the gap of every trial."""
+    tolerance = ACCURACIES[accuracy].gap
+    enough: Array | float = 0.0
+    if plan.path == "conic":
+        # No multipliers make a solver's gap as small as rounding.
+        enough = tolerance * np.abs(formulation.loss.value(point, start))
     if formulation.is_separate(start.d):
         quick = quick_gap(formulation, start, point)
         if quick is not None:
             return quick
-        _, gap, terms = box.bound(formulation, start, point)
+        _, gap, terms = box.bound(formulation, start, point, enough)
         return SizedGap(gap, terms)
-    tolerance = ACCURACIES[accuracy].gap
     is_convex = formulation.constraints == formulation.convex_constraints
     # Multipliers that follow from the gradient come first, also for the points of solvers: they
     # take no program.
     bound: SizedGap | None = None
     if is_convex:
-        bound = _at_hand(formulation, start, point, tolerance)
+        bound = _at_hand(formulation, start, point, enough)
     elif plan.path == "closed-form":
         bound = few_values.quick_gap(formulation, start, point)
     if bound is None and is_convex and plan.path == "closed-form":
         bound = slope_gap(formulation, start, point)
     # Of a kink that takes one slope only, and of the curvature nothing.
     if is_convex and not _is_small(bound, tolerance):
-        bound = ball_gap(formulation, start, point) or bound
+        bound = ball_gap(formulation, start, point, enough) or bound
+    # The only slope of a largest deviation may be that of a value at 0: then the terms vanish.
+    if bound is not None and not _is_small(bound, tolerance):
+        size = scale_of(formulation, start, point, bound.terms)
+        # An infinite loss is no measure of a gap.
+        bound = SizedGap(bound.gap, np.where(np.isfinite(size), size, bound.terms))
     # A bound that is too large may be one that knows too little.
     if bound is not None and _is_small(bound, tolerance):
         return bound
@@ -147,15 +156,12 @@ def _is_small(bound: SizedGap | None, tolerance: float) -> bool:
 
 
 def _at_hand(
-    formulation: Formulation, start: FrequencyEstimate, point: Array, tolerance: float
+    formulation: Formulation, start: FrequencyEstimate, point: Array, enough: Array | float
 ) -> SizedGap | None:
     """Return the bound of multipliers that follow from the gradient; None for other sets."""
     if not box.applies(formulation, start.d):
-        return pooled_gap(formulation, start, point)
-    _, gap, terms = box.bound(formulation, start, point)
-    # The only slope of a largest deviation may be that of a value at 0: then the terms vanish.
-    if not np.all(gap <= tolerance * terms):
-        terms = scale_of(formulation, start, point, terms)
+        return pooled_gap(formulation, start, point, enough)
+    _, gap, terms = box.bound(formulation, start, point, enough)
     return SizedGap(gap, terms)
 
 

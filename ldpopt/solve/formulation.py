@@ -145,7 +145,7 @@ class Formulation:
         start = FrequencyEstimate.of(estimate)
         chosen = {} if values is None else values
         loss = self.loss.at(start, chosen)
-        return Formulation(loss, tuple(part.at(start, chosen) for part in self.constraints))
+        return self._with(loss, tuple(part.at(start, chosen) for part in self.constraints))
 
     def parameters(self, estimate: FrequencyEstimate | ArrayLike) -> list[Any]:
         """Return the parameters that the problem has for an estimate, each once.
@@ -206,7 +206,11 @@ class Formulation:
 
     def with_loss(self, loss: Loss) -> Formulation:
         """Return another loss under the same constraints, of which no region is computed twice."""
-        other = Formulation(loss, self.constraints)
+        return self._with(loss, self.constraints)
+
+    def _with(self, loss: Loss, constraints: tuple[Constraint, ...]) -> Formulation:
+        """Return another problem that shares the regions, which are kept by constraints."""
+        other = Formulation(loss, constraints)
         object.__setattr__(other, "_regions", self._regions)
         return other
 

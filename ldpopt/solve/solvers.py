@@ -66,6 +66,7 @@ def _all(tolerance: float, *names: str, **others: Any) -> Settings:
 _CLARABEL = ("tol_gap_abs", "tol_gap_rel", "tol_feas")
 _HIGHS = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
 _EPS = ("eps_abs", "eps_rel")
+_NO_MINIMUM = ("eps_prim_inf", "eps_dual_inf")
 _PIQP = (*_EPS, "eps_duality_gap_abs", "eps_duality_gap_rel")
 _QOCO = ("abstol", "reltol")
 
@@ -93,7 +94,8 @@ _KNOWN = (
     Solver(
         "OSQP",
         low=_all(1e-4, *_EPS),
-        high=_all(1e-9, *_EPS, max_iter=100_000, polishing=True),
+        # Its looser proofs that there is no minimum are wrong where prices are small.
+        high=_all(1e-9, *_EPS, *_NO_MINIMUM, max_iter=100_000, polishing=True),
         package="osqp",
         time_limit="time_limit",
     ),

@@ -25,18 +25,18 @@ from ldpopt.solve.certificate.evidence import SizedGap
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, MixedLoss, Tangent
 from ldpopt.solve.certificate.normals import normal_of, one_ball, slack
 from ldpopt.solve.certificate.parts import absolute_sum
+from ldpopt.solve.certificate.total_prices import ROUNDING, distances
 from ldpopt.solve.formulation import Formulation
 
 Array = NDArray[np.float64]
 
-# Differences that count as none, relative to the largest value.
-_NEARNESS = (1e-12, 1e-9, 1e-7, 1e-5)
 
-# A gap of this size relative to Σ |g_v f_v| is rounding: no other multipliers are tried.
-_ROUNDING = 1e-13
-
-
-def ball_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> SizedGap | None:
+def ball_gap(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    point: Array,
+    enough: Array | float = 0.0,
+) -> SizedGap | None:
     """Return an upper bound of L(f) - min L; None for sets that are not a box and one ball.
 
     Parameters
@@ -48,6 +48,8 @@ def ball_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -
         The estimate.
     point
         f, of the estimate's shape.
+    enough
+        A gap at which no other multipliers are tried.
     """
     parts = one_ball(formulation)
     if parts is None or not formulation.loss.convex:
@@ -61,14 +63,16 @@ def ball_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -
         return None
     terms = absolute_sum(tangent.slope, point)
     gap = np.full(terms.shape, np.inf)
-    for near in _NEARNESS:
-        gap = np.fmin(gap, _gap_at(near, model, tangent, ball))
-        if np.all(gap <= _ROUNDING * terms):
+    for near in distances(enough):
+        gap = np.fmin(gap, _gap_at(near, model, tangent, ball, enough))
+        if np.all(gap <= np.maximum(ROUNDING * terms, enough)):
             break
     return SizedGap(gap, terms)
 
 
-def _gap_at(near: float, model: Model, tangent: MixedLoss, ball: Ball) -> Array:
+def _gap_at(
+    near: float, model: Model, tangent: MixedLoss, ball: Ball, enough: Array | float
+) -> Array:
     """Return the gap that the multipliers prove where kinks within ``near`` count."""
     point = tangent.f
     down = point - model.bounds.lower
@@ -79,7 +83,7 @@ def _gap_at(near: float, model: Model, tangent: MixedLoss, ball: Ball) -> Array:
     mu = usable(mu)
     turned = model._replace(tangent=_turned(tangent, mu[..., None] * normal))
     with np.errstate(invalid="ignore", over="ignore"):
-        rise = turned.bound().gap
+        rise = turned.bound(enough).gap
         paid = mu * slack(ball, normal, point)
         # Outside the ball the second may be negative: each is rounded on its own.
         proved = np.maximum(rise + paid + 4 * EPS * (rise + np.abs(paid)), 0.0)

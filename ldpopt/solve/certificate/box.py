@@ -23,10 +23,11 @@ from ldpopt.solve.certificate.shared_kinks import are_known
 from ldpopt.solve.certificate.total_prices import (
     Bound,
     common_multiplier,
+    distances,
     excess_of,
     filling_multiplier,
     gap_at,
-    is_rounding,
+    is_enough,
     kinked_multiplier,
     mean_multiplier,
     settled_multiplier,
@@ -38,9 +39,6 @@ Array = NDArray[np.float64]
 
 NEAR = 1e-9
 """Distance at which a bound holds: an interior point method leaves about this much."""
-
-# Distances at which kinks and bounds may count: closed forms are exact, solvers are not.
-_NEARNESS = (1e-12, NEAR, 1e-7, 1e-5)
 
 
 def evidence(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Evidence:
@@ -68,10 +66,15 @@ def gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Arr
     return bound(formulation, start, point).gap
 
 
-def bound(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Bound:
-    """Return the gap and the multiplier of the total that proves it."""
+def bound(
+    formulation: Formulation, start: FrequencyEstimate, point: Array, enough: Array | float = 0.0
+) -> Bound:
+    """Return the gap and the multiplier of the total that proves it.
+
+    No other multipliers are tried once the gap is at most ``enough``.
+    """
     quick = long_bound(formulation, start, point)
-    return Model.of(formulation, start, point).bound() if quick is None else quick
+    return Model.of(formulation, start, point).bound(enough) if quick is None else quick
 
 
 def _explanation(
@@ -113,27 +116,29 @@ class Model(NamedTuple):
         tangent = minorant(loss, start, point, *limits)
         return cls(tangent, limits, stated(loss, start, region, point), region.total)
 
-    def bound(self) -> Bound:
-        """Return the better gap of two multipliers of the total."""
+    def bound(self, enough: Array | float = 0.0) -> Bound:
+        """Return the better gap of two multipliers of the total, or one that is small enough."""
         tangent = self.tangent
         if self.total is None:
             terms = absolute_sum(tangent.slope, tangent.f)
             nothing = np.zeros(tangent.f.shape[:-1])
             return Bound(nothing, tangent.rise(np.zeros(1), np.zeros(1), *self.limits), terms)
         if isinstance(tangent, KinkedLoss | MixedLoss):
-            return self._kinked_bound(tangent, self.total)
+            return self._kinked_bound(tangent, self.total, enough)
         sums = sums_of(tangent.slope, tangent.f, self.bounds)
         excess = excess_of(sums.size, sums.error, self.total)
         mu = usable(mean_multiplier(sums))
         gap = self._gap_at(mu, excess)
-        if is_rounding(gap, mu, excess, sums.terms):
+        if is_enough(gap, mu, excess, sums.terms, enough):
             return Bound(mu, gap, sums.terms)
         other_mu = usable(filling_multiplier(tangent.slope, self.bounds, self.total))
         other_gap = self._gap_at(other_mu, excess)
         is_better = other_gap < gap
         return Bound(np.where(is_better, other_mu, mu), np.minimum(gap, other_gap), sums.terms)
 
-    def _kinked_bound(self, tangent: KinkedLoss | MixedLoss, total: float) -> Bound:
+    def _kinked_bound(
+        self, tangent: KinkedLoss | MixedLoss, total: float, enough: Array | float
+    ) -> Bound:
         """Return the gap of a loss with kinks."""
         terms = absolute_sum(tangent.slope, tangent.f)
         size, error = sum_with_error(tangent.f)
@@ -144,13 +149,13 @@ class Model(NamedTuple):
         multiplier = settled_multiplier if tangent.shared_kinks else common_multiplier
         mu = np.zeros(terms.shape)
         gap = np.full(terms.shape, np.inf)
-        for near in _NEARNESS:
+        for near in distances(enough):
             other_mu = usable(multiplier(tangent, self.bounds, near))
             other_gap = self._gap_at(other_mu, excess)
             mu = np.where(other_gap < gap, other_mu, mu)
             gap = np.minimum(gap, other_gap)
             # Closed forms are exact, so that the sharpest look is the last one.
-            if is_rounding(gap, mu, excess, terms):
+            if is_enough(gap, mu, excess, terms, enough):
                 break
         return Bound(mu, gap, terms)
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.constraints import Constraint, SumsTo
+from ldpopt.constraints.base import kept_rows
 from ldpopt.solve.certificate.dual import EPS, usable
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.variation_prices import Prices
@@ -52,7 +53,7 @@ def equations_of(constraints: Sequence[Constraint], d: int) -> Equations | None:
     stated = []
     for constraint in constraints:
         total = constraint.total(d)
-        rows = SumsTo(total).rows(d) if total is not None else constraint.rows(d)
+        rows = SumsTo(total).rows(d) if total is not None else kept_rows(constraint, d)
         if rows is None or rows.auxiliary is not None or not rows.lower.size:
             return None
         if not np.array_equal(rows.lower, rows.upper):

@@ -20,7 +20,7 @@ from ldpopt.solve.certificate.total_prices import (
     Sums,
     excess_of,
     gap_at,
-    is_rounding,
+    is_enough,
     mean_multiplier,
 )
 from ldpopt.solve.formulation import Formulation
@@ -87,6 +87,6 @@ def _of_trial(
     rise = box_kernels.rise(formula, f, float(-mu), lower, upper)
     gap = gap_at(np.asarray(rise), mu, excess)
     # NaN, as of the sums of an infinite slope, is no number that proves anything.
-    if not (np.isfinite(sums.terms) and is_rounding(gap, mu, excess, sums.terms)):
+    if not (np.isfinite(sums.terms) and is_enough(gap, mu, excess, sums.terms)):
         return None
     return float(mu), float(gap), float(sums.terms)

@@ -30,19 +30,13 @@ from ldpopt.solve.certificate.evidence import SizedGap
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import Tangent, minorant
 from ldpopt.solve.certificate.parts import absolute_sum
+from ldpopt.solve.certificate.total_prices import ROUNDING, distances
 from ldpopt.solve.certificate.variation_prices import Prices, variation_prices
 from ldpopt.solve.formulation import Formulation
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 Structure = Isotonic | Groups | Hierarchy | Smooth | Equations
-
-# Differences that count as none, relative to the largest value: closed forms and polished points
-# are exact, and solvers are not.
-_FLATNESS = (1e-12, 1e-9, 1e-6)
-
-# A gap of this size relative to Σ |g_v f_v| is rounding: no other prices are tried.
-_ROUNDING = 1e-13
 
 # Distance at which values of a top set count as one: closed forms make them equal.
 _NEAR = 1e-9
@@ -63,7 +57,12 @@ class _Point(NamedTuple):
         return np.where(np.isinf(distance), 1.0, distance)
 
 
-def pooled_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> SizedGap | None:
+def pooled_gap(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    point: Array,
+    enough: Array | float = 0.0,
+) -> SizedGap | None:
     """Return an upper bound of L(f) - min L; None for losses and sets of other kinds.
 
     Parameters
@@ -75,6 +74,8 @@ def pooled_gap(formulation: Formulation, start: FrequencyEstimate, point: Array)
         The estimate.
     point
         f, of the estimate's shape.
+    enough
+        A gap at which no other prices are tried.
 
     Notes
     -----
@@ -96,10 +97,10 @@ def pooled_gap(formulation: Formulation, start: FrequencyEstimate, point: Array)
     rows = _Point(point.reshape(-1, d), slope, by_trial, region.total)
     terms = absolute_sum(tangent.slope, point)
     gap: Array | None = None
-    for prices in _prices(structure, rows):
+    for prices in _prices(structure, rows, enough):
         proved = _gap_at(prices, tangent, limits)
         gap = proved if gap is None else np.minimum(gap, proved)
-        if np.all(gap <= _ROUNDING * terms):
+        if np.all(gap <= np.maximum(ROUNDING * terms, enough)):
             break
     return None if gap is None else SizedGap(gap, terms)
 
@@ -142,10 +143,10 @@ def _is_separate(constraint: Constraint, d: int) -> bool:
     return constraint.total(d) is not None or constraint.box(d) is not None
 
 
-def _prices(structure: Structure, point: _Point) -> Iterator[Prices]:
+def _prices(structure: Structure, point: _Point, enough: Array | float) -> Iterator[Prices]:
     """Yield prices for a structure; none for orders with equal values, and for other bounds."""
     if isinstance(structure, Smooth):
-        yield from _of_variation(structure, point)
+        yield from _of_variation(structure, point, enough)
         return
     prices: Prices | None = None
     if isinstance(structure, Groups):
@@ -262,7 +263,7 @@ def _of_top_set(top: TopSetOrder, point: _Point) -> Prices:
     return Prices(price + (lifted - lowered), error, cost)
 
 
-def _of_variation(smooth: Smooth, point: _Point) -> Iterator[Prices]:
+def _of_variation(smooth: Smooth, point: _Point, enough: Array | float) -> Iterator[Prices]:
     """Yield prices where total variation along all values is bounded, and nothing else is."""
     if smooth.total_variation is None or smooth.second_difference is not None:
         return
@@ -273,7 +274,7 @@ def _of_variation(smooth: Smooth, point: _Point) -> Iterator[Prices]:
     f = point.f[:, order]
     slope = point.slope[:, order]
     freedom = point.freedom[:, order]
-    for near in _FLATNESS:
+    for near in distances(enough):
         along = variation_prices(f, slope, freedom, smooth.total_variation, point.total, near)
         yield along._replace(price=along.price[:, back], error=along.error[:, back])
 

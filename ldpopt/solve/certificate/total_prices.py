@@ -20,8 +20,20 @@ from ldpopt.solve.certificate.parts import absolute_sum, is_long, parts_of, vect
 
 Array = NDArray[np.float64]
 
-# A gap of this size relative to Σ |g_v f_v| is rounding: no other price is tried.
-_ROUNDING = 1e-13
+# A gap of this size relative to Σ |g_v f_v| is rounding.
+ROUNDING = 1e-13
+
+
+# Distances at which kinks and bounds may count: closed forms are exact, solvers are not.
+_NEARNESS = (1e-12, 1e-9, 1e-7, 1e-5)
+
+
+def distances(enough: Array | float) -> tuple[float, ...]:
+    """Return distances at which kinks and bounds may count, in the order in which to try them.
+
+    Where a gap above rounding is enough the point is a solver's, and the widest mostly suffices.
+    """
+    return _NEARNESS[::-1] if np.any(enough) else _NEARNESS
 
 
 class Bound(NamedTuple):
@@ -52,11 +64,17 @@ def gap_at(rise: Array, mu: Array, excess: tuple[Array, Array]) -> Array:
     return np.where(np.isfinite(result), np.maximum(result, 0.0), np.inf)
 
 
-def is_rounding(gap: Array, mu: Array, excess: tuple[Array, Array], terms: Array) -> bool:
-    """Return whether gaps are what rounding leaves, so that no other price is worth a try."""
+def is_enough(
+    gap: Array,
+    mu: Array,
+    excess: tuple[Array, Array],
+    terms: Array,
+    enough: Array | float = 0.0,
+) -> bool:
+    """Return whether gaps are rounding, or small enough, so that no other price is worth a try."""
     # What rounding leaves of the total costs the same at any price near this one.
     of_total = np.abs(mu) * excess[1]
-    return bool(np.all(gap <= _ROUNDING * terms + 2 * of_total))
+    return bool(np.all(gap <= np.maximum(ROUNDING * terms + 2 * of_total, enough)))
 
 
 class Sums(NamedTuple):

@@ -1,0 +1,66 @@
+"""Bounds of a sum of absolute values as rows, with one auxiliary variable per term.
+
+In f alone a sum of m absolute values would take 2^m rows. The matrices are put together from their
+arrays: scipy's own ways to stack blocks take longer than some solvers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ldpopt.constraints.base import LinearInequalities
+
+Array = NDArray[np.float64]
+
+
+def absolute_sum_rows(
+    differences: Any, centre: ArrayLike, weights: ArrayLike, bound: float
+) -> LinearInequalities:
+    """Return -t <= A f - c <= t, Σ w t <= bound and t >= 0, with auxiliary variables t.
+
+    Parameters
+    ----------
+    differences
+        A, sparse by rows, of shape (m, d).
+    centre, weights
+        c and w, numbers or arrays of shape (m,).
+    bound
+        What Σ w |A f - c| is at most.
+    """
+    from scipy import sparse
+
+    m, d = differences.shape
+    entries = differences.nnz
+    twice = np.concatenate([differences.indptr, entries + differences.indptr[1:]])
+    # The sum and t >= 0 have no entry in f.
+    starts = np.concatenate([twice, np.full(m + 1, 2 * entries, dtype=twice.dtype)])
+    numbers = (np.tile(differences.data, 2), np.tile(differences.indices, 2), starts)
+    matrix = sparse.csr_array(numbers, shape=(3 * m + 1, d))
+    # That t >= 0 follows from the others, but a certificate sees it only if it is stated.
+    ones = np.ones(m)
+    terms = np.arange(m, dtype=np.int32)
+    before = np.arange(2 * m + 1, dtype=np.int32)
+    after = np.arange(3 * m, 4 * m + 1, dtype=np.int32)
+    factors = np.concatenate([-ones, ones, weights * ones, ones])
+    numbers = (factors, np.tile(terms, 4), np.concatenate([before, after]))
+    auxiliary = sparse.csr_array(numbers, shape=(3 * m + 1, m))
+    unbounded = np.full(m, np.inf)
+    centres = centre * ones
+    lower = np.concatenate([-unbounded, centres, [-np.inf], np.zeros(m)])
+    upper = np.concatenate([centres, unbounded, [bound], unbounded])
+    return LinearInequalities(matrix, lower, upper, auxiliary)
+
+
+def differences_along(order: NDArray[np.int64], stencil: Sequence[float], d: int) -> Any:
+    """Return the matrix of differences of neighbours along an order of some of d values."""
+    from scipy import sparse
+
+    width = len(stencil)
+    m = len(order) - width + 1
+    places = np.lib.stride_tricks.sliding_window_view(order, width).astype(np.int32)
+    starts = np.arange(0, width * m + 1, width, dtype=np.int32)
+    return sparse.csr_array((np.tile(stencil, m), places.ravel(), starts), shape=(m, d))
