@@ -238,3 +238,18 @@ def test_a_function_is_compiled_by_what_it_returns():
     assert keys() == before
     centre[0] = np.array([0.2, 0.4, 0.5])
     assert not set(keys()) & set(before)
+
+
+NOTHING_AT_STAKE = {
+    "no loss": lambda f: 0 * cp.sum(f),
+    "kinks elsewhere": lambda f: cp.pos(cp.max(f) - 2),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING_AT_STAKE)
+def test_a_loss_that_vanishes_on_the_set_is_optimal_everywhere(name):
+    further = CustomConstraint(lambda f: [f[0] >= 0.2])
+    solution = Problem(losses.Custom(NOTHING_AT_STAKE[name]), [*SIMPLEX, further]).solve(F)
+    assert solution.status == "optimal"
+    assert solution.certificate.is_optimal(1e-9, relative=True)
+    assert solution.certificate.scale < 1e-200

@@ -1,10 +1,13 @@
 """The bound that judges closed forms on orders, top sets, groups, trees and small supports."""
 
+import math
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from ldpopt import FrequencyEstimate, Problem, constraints, losses
+from ldpopt import FrequencyEstimate, Problem, certify, constraints, losses
+from ldpopt.closed_form import Groups
 from ldpopt.constraints import (
     AtMost,
     Bounds,
@@ -19,8 +22,8 @@ from ldpopt.constraints import (
     Unimodal,
 )
 from ldpopt.errors import LdpoptWarning
-from ldpopt.solve.certificate import few_values
-from ldpopt.solve.certificate.pooled_gap import pooled_gap
+from ldpopt.solve.certificate import certificate, few_values
+from ldpopt.solve.certificate.pooled_gap import _excess_of_groups, pooled_gap
 from ldpopt.solve.paths.closed_forms.lookup import closed_form_for
 
 D = 12
@@ -178,3 +181,32 @@ def test_a_minimum_of_zero_without_a_slope_is_optimal():
         assert problem.solve(start, path="conic", solver=solver).status == "optimal"
     order = Problem(losses.LeastSquares(), [Bounds(0.0, 0.6), Monotone([0, 1, 2])])
     assert order.solve(start).status == "optimal"
+
+
+@pytest.mark.parametrize("name", ["chain", "top set", "groups", "groups that overlap", "tree"])
+def test_a_certificate_of_a_closed_form_needs_no_rows_until_its_multipliers_are_read(
+    name, monkeypatch
+):
+    def evidence(*_):
+        raise AssertionError("rows were taken")
+
+    problem = Problem(losses.LeastSquares(), [NonNegative(), SETS[name]])
+    solution = problem.solve(RNG.uniform(0.0, 0.2, D))
+    with monkeypatch.context() as without_rows:
+        without_rows.setattr(certificate.polyhedron, "evidence", evidence)
+        proof = certify(problem, solution.start, solution.frequencies)
+        assert proof.is_optimal(1e-13, relative=True)
+        with pytest.raises(AssertionError, match="rows were taken"):
+            proof.duals  # noqa: B018
+    assert proof.duals.keys() == solution.duals.keys()
+
+
+def test_sums_of_groups_are_rounded_in_second_order_alone():
+    # Each sum is as near to its total as doubles can be, though a thousand values are added up.
+    values = RNG.dirichlet(np.ones(4000))
+    groups = Groups(np.arange(4000) % 2, np.zeros(2))
+    exact = [math.fsum(values[0::2]), math.fsum(values[1::2])]
+    groups = groups._replace(totals=np.array(exact))
+    excess, error = _excess_of_groups(groups, values[None])
+    assert (excess <= error).all()
+    assert (error <= 1e-15).all()

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles, priors
-from ldpopt.constraints import Bounds, Monotone, NonNegative, SumsTo
+from ldpopt.constraints import Bounds, GroupTotals, Monotone, NonNegative, SumsTo
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.losses.base import Loss
 from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, SOLVER, SUM, UNPOLISHED
@@ -319,3 +319,30 @@ def test_what_is_no_loss_cannot_be_added():
             subtract(losses.LeastSquares())
     with pytest.raises(InvalidInputError, match="needs at least 2 values"):
         Problem(losses.TotalVariation()).solve([0.5])
+
+
+ZEROS = [0.5, 0.3, 0.2, 0.0, 0.0, 0.0]
+
+
+def test_values_that_a_reference_keeps_at_zero_stay_there_under_an_order():
+    # Some of them are above a value that may be positive, which is 0 then as well.
+    order = Monotone([0, 1, 3, 4, 2, 5])
+    problem = Problem(losses.LeastSquares() + 0.1 * losses.KLTo(ZEROS), [*SIMPLEX, order])
+    solution = problem.solve(ESTIMATE)
+    assert solution.path == "closed-form"
+    assert solution.certificate.is_optimal(CERTIFIED)
+    assert_allclose(solution.frequencies[2:], 0.0, atol=0)
+    # Of a stack each trial keeps its own values at zero.
+    stack = np.array([[0.6, 0.5, 0.2, -0.1, 0.1, 0.0], [0.6, -0.1, 0.2, 0.3, 0.1, 0.2]])
+    summed = losses.KullbackLeibler() + losses.LeastSquares()
+    both = Problem(summed, [*SIMPLEX, Monotone(np.arange(D))]).solve(stack)
+    assert both.certificate.is_optimal(CERTIFIED)
+    assert np.count_nonzero(both.frequencies, axis=-1).tolist() == [3, 1]
+
+
+@pytest.mark.parametrize("further", [[], [GroupTotals([[0, 3], [1, 2, 4, 5]], [0.6, 0.4])]])
+def test_the_slope_of_a_heavy_logarithm_is_no_end_of_the_search(further):
+    heavy = losses.KullbackLeibler() + 1e6 * losses.KLTo(ZEROS)
+    solution = Problem(heavy, [*SIMPLEX, *further]).solve([0.4, 0.3, 0.1, 0.2, 0.01, 0.01])
+    assert solution.path == "closed-form"
+    assert solution.certificate.is_optimal(1e-9, relative=True)

@@ -29,7 +29,12 @@ from ldpopt.solve.certificate import box, duals, few_values, polyhedron, shown
 from ldpopt.solve.certificate.ball_gap import ball_gap
 from ldpopt.solve.certificate.competitors import AT_END, domain_of
 from ldpopt.solve.certificate.convex_program import ProgramCertificate, certify_program
-from ldpopt.solve.certificate.evidence import Evidence, Explanation, SizedGap
+from ldpopt.solve.certificate.evidence import (
+    SMALLEST_SCALE,
+    Evidence,
+    Explanation,
+    SizedGap,
+)
 from ldpopt.solve.certificate.exact import ExactCertificate, exact_certificate
 from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.certificate.pooled_gap import pooled_gap
@@ -185,6 +190,9 @@ class Certificate:
 # that a certificate promises is enough.
 _LONG_FOR_ROWS = 2048
 _PROMISED = 1e-8
+
+# A gap of this size relative to Σ |g_v f_v| is rounding: other multipliers prove no less.
+_ROUNDING = 1e-13
 
 _SCALARS = ("gap", "violation", "stationarity", "complementarity")
 
@@ -410,10 +418,12 @@ def _convex_evidence(problem: Formulation, start: FrequencyEstimate, point: Arra
         quick = ball_gap(problem, start, point)
     if quick is None:
         return polyhedron.evidence(problem, start, point)
-    # A short vector gets the better of both, which mostly differ in the last digit of rounding.
+    # A short vector gets the better of both, unless rounding is all that they differ by.
     is_worth_rows = has_rows and point.ndim == 1 and start.d < _LONG_FOR_ROWS
-    sufficient = polyhedron.SUFFICIENT if point.ndim > 1 else _PROMISED
-    if not is_worth_rows and np.all(quick.gap <= sufficient * quick.terms):
+    sufficient = _ROUNDING if is_worth_rows else _PROMISED
+    if point.ndim > 1:
+        sufficient = polyhedron.SUFFICIENT
+    if np.all(quick.gap <= sufficient * quick.terms):
         # The multipliers of all rows take a system or a program per trial: for who reads them.
         explain = partial(_explained_by_rows, problem, start, point)
         return Evidence(quick.gap, quick.terms, np.full(quick.gap.shape, ""), explain)
@@ -463,7 +473,7 @@ def scale_of(
     with np.errstate(all="ignore"):
         at_zero = problem.loss.value(np.zeros(point.shape), start)
         at_stake = np.where(np.isfinite(at_zero), np.abs(value - at_zero), 0.0)
-    return np.asarray(np.abs(value) + terms + at_stake)
+    return np.asarray(np.abs(value) + terms + at_stake + SMALLEST_SCALE)
 
 
 def terms_of(problem: Formulation, start: FrequencyEstimate, point: Array) -> Array:

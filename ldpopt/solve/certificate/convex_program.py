@@ -31,6 +31,7 @@ from ldpopt.solve.certificate.cone_gap import TARGET
 from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers, Rise
 from ldpopt.solve.certificate.dual import EPS, usable
 from ldpopt.solve.certificate.dual_cones import HUGE, project
+from ldpopt.solve.certificate.evidence import SMALLEST_SCALE
 from ldpopt.solve.certificate.intervals import Box, Empty
 from ldpopt.solve.certificate.multipliers import best, shortfall
 from ldpopt.solve.certificate.open_variables import ranges_below
@@ -47,8 +48,6 @@ _EVALUATION = 1e-12
 
 # Violation, relative to the point, from which a point counts as outside the constraints.
 _OUTSIDE = 1e-9
-
-_SMALL = 1e-280
 
 # Entries of a variable below this, as frequencies of many values are, need units of their own.
 _SMALL_VALUES = 2.0**-6
@@ -319,8 +318,7 @@ def _bounded_by_program(
     if not np.isfinite(rise.value):
         return _with(nothing, reason=_reason(problem, compiled, rise))
     value, error = program.value(point.x)
-    # Not 0, so that nothing is worse than a gap of 0 where all terms vanish.
-    scale = terms + float(np.abs(program.linear) @ np.abs(point.x)) + _SMALL
+    scale = terms + float(np.abs(program.linear) @ np.abs(point.x)) + SMALLEST_SCALE
     gap = level - value + rise.value + error + 4 * EPS * (abs(level) + abs(value) + rise.value)
     price = float(np.abs(project(point.z, program.cones)).sum())
     if gap < -_EVALUATION * scale - 4 * price * nothing.violation:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ldpopt.constraints import Constraint, SumsTo
 from ldpopt.constraints.base import kept_rows
 from ldpopt.solve.certificate.dual import EPS, usable
+from ldpopt.solve.certificate.exact_sums import row_totals
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.variation_prices import Prices
 
@@ -34,6 +35,10 @@ _ROUNDS = 20
 
 # Slopes that are missed by so little, relative to the largest, are met.
 _MET = 1e-14
+
+
+# Sums over so many values are rounded once; that takes a hundred times as long as to add them up.
+_SHORT = 2**13
 
 
 class Equations(NamedTuple):
@@ -87,15 +92,26 @@ def equation_prices(equations: Equations, f: Array, slope: Array, bounds: Box) -
     multipliers = usable(multipliers.reshape(len(f), len(right)))
     sizes = abs(matrix)
     price = (matrix.T @ multipliers.T).T
-    # Each price is a sum over the equations of its value, and each miss one over an equation's
-    # values.
+    # Each price is a sum over the equations of its value.
     per_value = np.bincount(matrix.indices, minlength=matrix.shape[1]) + 4
     error = EPS * per_value * (sizes.T @ np.abs(multipliers).T).T
-    missed = np.abs((matrix @ f.T).T - right)
-    per_equation = np.diff(matrix.indptr) + 4
-    rounding = EPS * per_equation * ((sizes @ np.abs(f).T).T + np.abs(right))
-    products = np.sum(np.abs(multipliers) * (missed + rounding), axis=-1)
+    missed, rounding = _missed(equations, f)
+    products = np.sum(np.abs(multipliers) * (np.abs(missed) + rounding), axis=-1)
     return Prices(price, error, products * (1 + (len(right) + 4) * EPS))
+
+
+def _missed(equations: Equations, f: Array) -> tuple[Array, Array]:
+    """Return by how much points miss the equations, and bounds of the errors, (trials, m) each."""
+    matrix, right = equations
+    # A gap is at rounding level where these sums are rounded once.
+    if f.shape[-1] <= _SHORT:
+        of_points = [row_totals(matrix, point, -right) for point in f]
+        missed, errors = zip(*of_points, strict=True)
+        return np.array(missed), np.array(errors)
+    # Each is a sum over the values of an equation.
+    per_equation = np.diff(matrix.indptr) + 4
+    sizes = (abs(matrix) @ np.abs(f).T).T + np.abs(right)
+    return (matrix @ f.T).T - right, EPS * per_equation * sizes
 
 
 def _explaining(matrix: Any, slope: Array, may_fall: Any, may_rise: Any) -> Array:

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+SMALLEST_SCALE = 1e-280
+"""What a scale is where all terms vanish, so that rounding below the doubles is not large to it."""
+
 
 class Explanation(NamedTuple):
     """The multipliers, and how well they explain the gradient: fields of a ``Certificate``.

@@ -16,7 +16,7 @@ least squares, refined with residuals that are rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,14 +94,10 @@ def best(
     at all. ``sufficient`` is the target relative to the size of the terms, for the first tolerance.
     """
     kept: tuple[Multipliers, Rise] | None = None
+    points: list[Multipliers] = []
     before = np.inf
     for points, is_whole in _rounds(program, box, solve, sufficient):
-        for point in points:
-            rise = program.rise(point, box, curvature)
-            if kept is None or rise.value < kept[1].value:
-                kept = (point, rise)
-        if kept is None:
-            continue
+        kept = _smallest_rise(program, box, curvature, points, kept)
         value = kept[1].value
         if not is_whole and value > target:
             continue
@@ -113,7 +109,34 @@ def best(
         if value <= target or is_still or is_explained:
             break
         before = value
+    if kept is None or kept[1].value <= target:
+        return kept
+    return _smallest_rise(program, box, curvature, _simpler(points), kept)
+
+
+def _smallest_rise(
+    program: ConicProgram,
+    box: Box,
+    curvature: Array,
+    points: Sequence[Multipliers],
+    kept: tuple[Multipliers, Rise] | None,
+) -> tuple[Multipliers, Rise]:
+    """Return the multipliers with the smallest rise, among points and those kept so far."""
+    for point in points:
+        rise = program.rise(point, box, curvature)
+        if kept is None or rise.value < kept[1].value:
+            kept = (point, rise)
+    assert kept is not None
     return kept
+
+
+def _simpler(points: Sequence[Multipliers]) -> list[Multipliers]:
+    """Return multipliers on grids, and none: where rounding alone is in the way of a proof.
+
+    It is where nothing is minimised, where no constraint is active, and where the minimum is 0.
+    """
+    none = points[-1]._replace(z=np.zeros_like(points[-1].z))
+    return [*(on_grid(point, step) for point in points for step in GRIDS), none]
 
 
 def shortfall(gap: float, attained: float, size: float) -> str:
@@ -139,7 +162,6 @@ def _rounds(
     program: ConicProgram, box: Box, solve: Solve, sufficient: float
 ) -> Iterator[tuple[list[Multipliers], bool]]:
     """Yield multipliers to try, those that cost least first, and whether a round is at its end."""
-    last: list[Multipliers] = []
     first = min(_SAFETY * sufficient, _LOOSEST)
     tolerances = [first] if first > max(_TOLERANCES) else []
     is_last = False
@@ -156,12 +178,7 @@ def _rounds(
             # What judges a status is mostly proved by the solver's own, and polish takes as long.
             yield [solved], False
         better = polished(program, solved, box)
-        last = [solved] if better is None else [better, solved]
-        yield last, True
-    if last:
-        yield [on_grid(point, step) for point in last for step in GRIDS], True
-        # Where nothing is minimised, or no constraint is active, rounding alone is in the way.
-        yield [last[-1]._replace(z=np.zeros_like(last[-1].z))], True
+        yield [solved] if better is None else [better, solved], True
 
 
 def on_grid(point: Multipliers, step: float) -> Multipliers:

@@ -13,6 +13,7 @@ and p·(f - s) is at most the sum of the multipliers times the distances of f to
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -37,6 +38,9 @@ from ldpopt.solve.formulation import Formulation
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 Structure = Isotonic | Groups | Hierarchy | Smooth | Equations
+
+# So that a vector of zeros has a logarithm.
+_SMALLEST = 1e-200
 
 # Distance at which values of a top set count as one: closed forms make them equal.
 _NEAR = 1e-9
@@ -282,7 +286,8 @@ def _of_variation(smooth: Smooth, point: _Point, enough: Array | float) -> Itera
 def _of_groups(groups: Groups, point: _Point) -> Prices:
     """Return the prices of disjoint groups with totals; all other values are one more group."""
     if point.total is not None and np.any(groups.of_value == groups.number):
-        left = point.total - float(np.sum(groups.totals))
+        # Rounded once, as the totals that are stated are.
+        left = math.fsum([point.total, *(-groups.totals).tolist()])
         groups = Groups(groups.of_value, np.append(groups.totals, left))
     weights = point.freedom
     mass = groups.sums(weights)
@@ -291,12 +296,26 @@ def _of_groups(groups: Groups, point: _Point) -> Prices:
     # To find extremes of groups takes a sort, and mostly every group has some freedom.
     price = np.zeros(mass.shape) if has_freedom.all() else _held_prices(groups, point)
     price = usable(np.divide(moment, mass, out=price, where=has_freedom))
-    excess = np.abs(groups.sums(point.f) - groups.totals)
-    additions = np.bincount(groups.of_value, minlength=groups.number)[: groups.number] + 4
-    # The last total is a difference of all others.
-    sizes = groups.sums(np.abs(point.f)) + np.sum(np.abs(groups.totals)) * (groups.number + 1)
-    cost = np.sum(np.abs(price) * (excess + additions * EPS * sizes), axis=-1)
+    excess, rounding = _excess_of_groups(groups, point.f)
+    cost = np.sum(np.abs(price) * (excess + rounding), axis=-1)
     return Prices(groups.of_each(price, 0.0), np.zeros(point.f.shape), cost)
+
+
+def _excess_of_groups(groups: Groups, f: Array) -> tuple[Array, Array]:
+    """Return by how much sums of groups are off their totals, and bounds of the errors.
+
+    Values are split at a digit above which their sums are exact (Rump, Ogita, Oishi 2008): what
+    rounding takes from the rest is of second order.
+    """
+    d = f.shape[-1]
+    largest = max(float(f.max()), -float(f.min()), _SMALLEST)
+    unit = 2.0 ** (math.ceil(math.log2(largest)) + math.ceil(math.log2(d + 2)))
+    high = (unit + f) - unit
+    low = f - high
+    excess = (groups.sums(high) - groups.totals) + groups.sums(low)
+    additions = np.bincount(groups.of_value, minlength=groups.number)[: groups.number] + 4
+    rounding = (additions * EPS) ** 2 * unit + 2 * EPS * (np.abs(excess) + np.abs(groups.totals))
+    return np.abs(excess), rounding
 
 
 def _held_prices(groups: Groups, point: _Point) -> Array:

@@ -21,6 +21,7 @@ from ldpopt.solve.paths.closed_forms.one_root import (
     STEEPEST,
     UNBOUNDED,
     reachable_bounds,
+    slopes_at_bounds,
 )
 from ldpopt.solve.paths.closed_forms.registry import BOX_FORMS, Match, solves_family
 
@@ -116,15 +117,11 @@ def _bracket(
     if not (np.isfinite(lower).all() and np.isfinite(upper).all()):
         return None
     groups = apart.groups
-    d = estimate.d
-    shape = estimate.frequencies.shape
-    loss = apart.rest.loss
-    slope_low = loss.gradient(np.broadcast_to(lower, shape), estimate)
-    slope_high = loss.gradient(np.broadcast_to(upper, shape), estimate)
+    slope_low, slope_high = slopes_at_bounds(apart.rest.loss, estimate, lower, upper)
     # At -max ℓ'(upper) every value of a group is at its upper bound, at -min ℓ'(lower) at its lower
     # one.
-    low = -groups.extremes(slope_high.reshape(-1, d), np.maximum)
-    high = -groups.extremes(slope_low.reshape(-1, d), np.minimum)
+    low = -groups.extremes(slope_high, np.maximum)
+    high = -groups.extremes(slope_low, np.minimum)
     return (
         np.nan_to_num(low, posinf=STEEPEST, neginf=-STEEPEST),
         np.nan_to_num(high, posinf=STEEPEST, neginf=-STEEPEST),

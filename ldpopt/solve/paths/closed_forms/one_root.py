@@ -22,7 +22,7 @@ UNBOUNDED = (
 )
 
 # Multipliers beyond this change no double: it is twice the range of a double's exponent. It stands
-# for an infinite slope, as a logarithm has at its end.
+# for slopes that are infinite everywhere, where any multiplier will do.
 STEEPEST = 1500.0
 
 # Losses whose minimisers are straight lines in the multiplier: large stacks of them are compiled.
@@ -143,18 +143,38 @@ def bracket_of_box(
     loss: Loss, estimate: FrequencyEstimate, lower: Array, upper: Array
 ) -> tuple[Array, Array]:
     """Return the bracket that finite bounds give, each end of shape (trials,)."""
-    shape = estimate.frequencies.shape
+    slope_low, slope_high = slopes_at_bounds(loss, estimate, lower, upper)
     # At μ = -max ℓ'(upper) every value is at its upper bound, at -min ℓ'(lower) at its lower one:
     # the sum reaches the total in between.
-    slope_low = loss.gradient(np.broadcast_to(lower, shape), estimate)
-    slope_high = loss.gradient(np.broadcast_to(upper, shape), estimate)
-    smallest = -slope_high.reshape(-1, shape[-1]).max(axis=-1)
-    largest = -slope_low.reshape(-1, shape[-1]).min(axis=-1)
-    # At the end of a loss's domain a slope may be infinite, and a root needs finite ends.
+    smallest = -slope_high.max(axis=-1)
+    largest = -slope_low.min(axis=-1)
+    # A root needs finite ends.
     return (
         np.nan_to_num(smallest, posinf=STEEPEST, neginf=-STEEPEST),
         np.nan_to_num(largest, posinf=STEEPEST, neginf=-STEEPEST),
     )
+
+
+def slopes_at_bounds(
+    loss: Loss, estimate: FrequencyEstimate, lower: Array, upper: Array
+) -> tuple[Array, Array]:
+    """Return a loss's slopes at the lower and at the upper bounds, both of shape (trials, d).
+
+    Where one is infinite it is that of the next double, by which a logarithm is finite. What is
+    infinite there too stays at its bound, whatever the multiplier: no bracket needs its slope,
+    which is infinite on the side that changes no extreme.
+    """
+    shape = estimate.frequencies.shape
+
+    def slopes(at: Array, beside: Array, ignored: float) -> Array:
+        result = loss.gradient(np.broadcast_to(at, shape), estimate)
+        if not np.isfinite(result).all():
+            near = loss.gradient(np.broadcast_to(np.nextafter(at, beside), shape), estimate)
+            near = np.where(np.isfinite(near), near, ignored)
+            result = np.where(np.isfinite(result), result, near)
+        return np.asarray(result.reshape(-1, shape[-1]))
+
+    return slopes(lower, upper, np.inf), slopes(upper, lower, -np.inf)
 
 
 def _require_support(loss: Loss, estimate: FrequencyEstimate, formulation: Formulation) -> None:

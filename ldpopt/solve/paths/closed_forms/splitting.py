@@ -28,6 +28,7 @@ from ldpopt.solve.paths.closed_forms.orders import (
 from ldpopt.solve.paths.closed_forms.registry import Match, solves_family
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 # A factor of 4 each: up to 1e30, beyond which no estimate is.
 _MAX_DOUBLINGS = 50
@@ -50,14 +51,39 @@ def split_by_slopes(formulation: Formulation, estimate: FrequencyEstimate) -> Ma
     order = apart.order
     rest = apart.rest
     name = "split by slopes" if rest.total(d) is None else "split by slopes, one root"
-    return Match(name, lambda: _split(estimate, rest, order))
+    return Match(name, lambda: _split_by_support(estimate, rest, order))
 
 
-def _split(estimate: FrequencyEstimate, rest: Formulation, order: ForestOrder) -> Array:
-    """Return the minimiser of a sum over values, under an order, bounds and at most one total."""
+def _split_by_support(estimate: FrequencyEstimate, rest: Formulation, order: ForestOrder) -> Array:
+    """Return what ``_split`` does, for trials with the same values at zero at a time."""
+    d = estimate.d
+    support = rest.loss.support(estimate)
+    if support is None or support.all():
+        return _split(estimate, rest, order, np.ones(d, dtype=bool))
+    shape = estimate.frequencies.shape
+    of_trials = np.broadcast_to(support, shape).reshape(-1, d)
+    kinds, kind_of = np.unique(of_trials, axis=0, return_inverse=True)
+    if len(kinds) == 1:
+        return _split(estimate, rest, order, kinds[0])
+    result = np.empty(shape)
+    for number, kind in enumerate(kinds):
+        chosen = (kind_of == number).reshape(shape[:-1])
+        result[chosen] = _split(estimate[chosen], rest, order, kind)
+    return result
+
+
+def _split(
+    estimate: FrequencyEstimate, rest: Formulation, order: ForestOrder, support: Mask
+) -> Array:
+    """Return the minimiser of a sum over values, under an order, bounds and at most one total.
+
+    The loss lets the values of the support alone be positive.
+    """
     d = estimate.d
     shape = estimate.frequencies.shape
-    lower, upper = order.bounds(*reachable_bounds(rest, estimate))
+    low, high = reachable_bounds(rest, estimate)
+    # With them all values below them in the order are 0.
+    lower, upper = order.bounds(low, np.where(support, high, np.minimum(high, 0.0)))
     require_bounds_in_order(rest, order, lower, upper)
     total = rest.total(d)
     lowest, highest = _range(estimate, rest, lower, upper)
