@@ -38,6 +38,7 @@ from ldpopt.solve.certificate.evidence import (
 from ldpopt.solve.certificate.exact import ExactCertificate, exact_certificate
 from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.certificate.pooled_gap import pooled_gap
+from ldpopt.solve.certificate.total_prices import ROUNDING
 from ldpopt.solve.formulation import Formulation
 from ldpopt.tables import html_of
 
@@ -190,9 +191,6 @@ class Certificate:
 # that a certificate promises is enough.
 _LONG_FOR_ROWS = 2048
 _PROMISED = 1e-8
-
-# A gap of this size relative to Σ |g_v f_v| is rounding: other multipliers prove no less.
-_ROUNDING = 1e-13
 
 _SCALARS = ("gap", "violation", "stationarity", "complementarity")
 
@@ -420,7 +418,7 @@ def _convex_evidence(problem: Formulation, start: FrequencyEstimate, point: Arra
         return polyhedron.evidence(problem, start, point)
     # A short vector gets the better of both, unless rounding is all that they differ by.
     is_worth_rows = has_rows and point.ndim == 1 and start.d < _LONG_FOR_ROWS
-    sufficient = _ROUNDING if is_worth_rows else _PROMISED
+    sufficient = ROUNDING if is_worth_rows else _PROMISED
     if point.ndim > 1:
         sufficient = polyhedron.SUFFICIENT
     if np.all(quick.gap <= sufficient * quick.terms):
