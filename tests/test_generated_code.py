@@ -83,6 +83,15 @@ CASES = {
         [*SIMPLEX, constraints.Near(REFERENCE, 50.0, "kl")],
         BY_OUE,
     ),
+    "margins": (
+        LS,
+        [
+            constraints.Margins((3, 4), 0, [0.5, 0.3, 0.2]),
+            constraints.Margins((3, 4), 1, [0.4, 0.3, 0.2, 0.1]),
+            SIMPLEX[1],
+        ],
+        BY_OUE.frequencies[:12],
+    ),
     "divergence": (losses.KullbackLeibler(), SIMPLEX[1:], POSITIVE),
 }
 

@@ -53,6 +53,7 @@ SETS = [
     [*SIMPLEX, constraints.Fixed([1], [0.1])],
     [*SIMPLEX, constraints.GroupTotals([[0, 1, 2], [3, 4]], [0.3, 0.4])],
     [*SIMPLEX, constraints.Margins((4, 2), 1, [0.5, 0.5])],
+    [constraints.Margins((4, 2), 0, [0.25] * 4), constraints.Margins((4, 2), 1, [0.5, 0.5])],
     [*SIMPLEX, constraints.Monotone(np.arange(D))],
     [*SIMPLEX, constraints.Monotone([(0, 1), (0, 2), (3, 4)])],
     [*SIMPLEX, constraints.Unimodal(3)],

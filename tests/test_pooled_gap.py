@@ -45,6 +45,10 @@ SETS = {
     "variation of another order": Smooth(total_variation=0.1, order=RNG.permutation(D)),
     "groups that overlap": GroupTotals([np.arange(5), np.arange(3, 9)], [0.4, 0.5]),
     "margin of a table": Margins((2, 2, 3), (1, 2), np.full((2, 3), 1 / 6)),
+    "crossing margins": [
+        Margins((2, 6), 0, [0.3, 0.7]),
+        Margins((2, 6), 1, np.full(6, 1 / 6)),
+    ],
     "tree": Hierarchy(PARENTS),
     "tree of a known root": Hierarchy(PARENTS, 1.0),
 }
@@ -65,7 +69,8 @@ def problems():
             if "known root" in name:
                 rest = [one for one in rest if not isinstance(one, SumsTo)]
             for loss in (losses.LeastSquares(), WEIGHTED):
-                problem = Problem(loss, [member, *rest])
+                stated = member if isinstance(member, list) else [member]
+                problem = Problem(loss, [*stated, *rest])
                 estimate = FrequencyEstimate(np.full(D, 1 / D))
                 form = closed_form_for(problem, estimate)
                 if problem.is_separate(D) or form is None:

@@ -18,6 +18,7 @@ from ldpopt.constraints import (
     GroupTotals,
     Hierarchy,
     Linear,
+    Margins,
     Monotone,
     Near,
     NonNegative,
@@ -159,6 +160,10 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
     fours = ranks[: d // 4 * 4].reshape(-1, 4)
     crossing = Monotone(np.concatenate([fours[:, [i, j]] for i in (0, 1) for j in (2, 3)]))
     parts = GroupTotals(np.array_split(rng.permutation(d), 1_000), np.full(1_000, 0.001))
+    # As near to a square as it divides.
+    rows = next(k for k in range(int(d**0.5), 0, -1) if d % k == 0)
+    cells = zipf.reshape(rows, d // rows)
+    margins: list[Constraint] = [Margins(cells.shape, k, cells.sum(axis=1 - k)) for k in (0, 1)]
     more: list[tuple[str, Loss, list[Constraint]]] = [
         ("capped simplex by one root", LeastSquares(), [Bounds(0.0, 100.0 / d), SumsTo(1.0)]),
         ("weighted simplex by one root", WeightedLeastSquares(weights), simplex),
@@ -177,6 +182,7 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
         ("one row, simplex, weighted MLE", GaussianMLE(), [row, *simplex]),
         ("one row, simplex, binomial likelihood", BinomialMLE(), [row, *simplex]),
         ("interleaved pairs, a partial order", LeastSquares(), [crossing, *simplex]),
+        ("both margins of a table", LeastSquares(), margins),
         ("binary hierarchy", LeastSquares(), [binary]),
         ("binary hierarchy, non-negative", LeastSquares(), [binary, NonNegative()]),
     ]

@@ -9,6 +9,7 @@ from ldpopt.closed_form.equations import with_equations
 from ldpopt.closed_form.group_roots import Groups, group_roots
 from ldpopt.closed_form.groups import group_totals
 from ldpopt.closed_form.hierarchy import tree_consistency
+from ldpopt.closed_form.margins import KnownMargins, Margin, with_margins
 from ldpopt.closed_form.one_root import (
     Minimiser,
     doubled_bracket,
@@ -45,6 +46,8 @@ __all__ = [
     "STEEPEST_SLOPE",
     "Crossing",
     "Groups",
+    "KnownMargins",
+    "Margin",
     "Minimiser",
     "at_most",
     "base_cut",
@@ -77,5 +80,6 @@ __all__ = [
     "weighted_deviations",
     "weighted_squares",
     "with_equations",
+    "with_margins",
     "zero_first",
 ]

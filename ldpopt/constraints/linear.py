@@ -253,6 +253,18 @@ class Margins(GroupTotals):
                 f"a table of shape {self.table_shape} has {cells} cells, the domain {d} values"
             )
 
+    def violation(self, f: Array) -> Array:
+        """Return the largest difference of a sum from what it should be, in a pass."""
+        rank = len(self.table_shape)
+        tables = f.reshape(*f.shape[:-1], *self.table_shape)
+        others = tuple(axis - rank for axis in range(rank) if axis not in self.axes)
+        sums = tables.sum(axis=others) if others else tables
+        # They come in the order of the table's axes, and the totals in the order that was stated.
+        in_order = [self.table_shape[axis] for axis in self.axes]
+        totals = self.totals.reshape(in_order).transpose(np.argsort(self.axes))
+        stated_axes = tuple(range(-len(self.axes), 0))
+        return np.asarray(np.abs(sums - totals).max(axis=stated_axes))
+
     def row_name(self, row: int, d: int) -> str:
         """Return the sum by its place in the table of sums."""
         kept = tuple(self.table_shape[axis] for axis in self.axes)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form import Groups
+from ldpopt.closed_form import Groups, KnownMargins
 from ldpopt.constraints import Bounds, Constraint, GroupTotals, Hierarchy, Near, SumsTo
 from ldpopt.constraints.isotonic import ForestOrder, Isotonic, joined, order_of
 from ldpopt.discovery.row_facts import RowFacts, row_facts
@@ -17,6 +17,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.noise import Noise
 from ldpopt.losses import Loss
 from ldpopt.protocol import PureProtocol
+from ldpopt.solve.certificate.margin_prices import margins_of
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths.closed_forms.one_row import taken_apart
 
@@ -74,6 +75,8 @@ class Setting:
         The coefficients and the two ends of the only row beside a box with at most one total.
     ball
         The only ball of a norm without weights, or of the divergence, beside such a box.
+    margins
+        The margins of one table, where nothing else is known.
     """
 
     loss: Loss
@@ -91,6 +94,7 @@ class Setting:
     noise: Noise | None
     row: tuple[Array, float, float] | None = None
     ball: Near | None = None
+    margins: KnownMargins | None = None
     _problems: dict[Any, Formulation] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -123,6 +127,7 @@ class Setting:
             noise=_noise(estimate),
             row=_row(problem, d),
             ball=_ball(problem, d),
+            margins=margins_of(problem.constraints, d),
         )
 
     @property

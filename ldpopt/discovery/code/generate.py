@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ldpopt.closed_form import with_margins
 from ldpopt.constraints import Hierarchy, Linear
 from ldpopt.discovery.code.kernels import kernels_of
 from ldpopt.discovery.code.languages import LANGUAGES
@@ -57,8 +58,19 @@ def _nearest(values: Array, setting: Setting) -> Array:
     return match.evaluate()
 
 
+def _shifted(values: Array, setting: Setting) -> Array:
+    assert setting.margins is not None  # only then is it an operator of the problem
+    return with_margins(values, setting.margins)
+
+
 # No operators of searches: each is all that its problem has.
-_TILTED = {
+_WHOLE = {
+    "shift per margin": Operator(
+        name="shift per margin",
+        text="for each margin in turn x + (t_g - sum of x in g)/|g|, g the cells of each sum",
+        latex=r"{x} + (t_g - \sum_{j \in g} {x}_j)/|g|",
+        function=_shifted,
+    ),
     "level in the row": Operator(
         name="level in the row",
         text="clip(x - t - s a, lower, upper), sum = total, s the smallest that meets a·f",
@@ -110,9 +122,10 @@ def code_of(
     problem
         A problem with a closed form of least squares, ``PosteriorMean`` (the code then takes the
         posterior mean), ``GaussianMLE``, the two likelihoods or ``KullbackLeibler``, under bounds,
-        totals of all values or of groups, and one order; or least squares in a ``Hierarchy``, and
-        least squares between bounds, with a total or without, beside one row or in one ball: of
-        the 1-norm without weights, the 2-norm or, with a total, the divergence.
+        totals of all values or of groups, and one order; or least squares in a ``Hierarchy``, with
+        margins of a table alone, and least squares between bounds, with a total or without, beside
+        one row or in one ball: of the 1-norm without weights, the 2-norm or, with a total, the
+        divergence.
     estimate
         An estimate of the size and protocol that the code is for; its frequencies do not matter.
     language
@@ -237,9 +250,10 @@ def registered_operators(problem: Formulation, start: FrequencyEstimate) -> tupl
         raise UnsupportedProblemError(
             f"{problem.statement} is solved by {match.name}, which has no source to generate: code "
             "is written for bounds, totals of all values or of groups, and one order, and for "
-            "least squares in a Hierarchy, in a ball without weights or beside one row"
+            "least squares in a Hierarchy, with margins of a table alone, in a ball without "
+            "weights or beside one row"
         )
-    return tuple(_TILTED.get(name) or OPERATORS[name] for name in names)
+    return tuple(_WHOLE.get(name) or OPERATORS[name] for name in names)
 
 
 def _names_of(problem: Formulation, start: FrequencyEstimate) -> list[str] | None:
@@ -254,6 +268,8 @@ def _names_of(problem: Formulation, start: FrequencyEstimate) -> list[str] | Non
     if any(constraint.largest_support is not None for constraint in problem.constraints):
         return _names_of_few(problem, root, start.d)
     setting = Setting.of(problem, start)
+    if root == "level" and setting.margins is not None:
+        return ["shift per margin"]
     if root == "level" and setting.row is not None:
         return ["level in the row"]
     if root == "level" and setting.ball is not None:

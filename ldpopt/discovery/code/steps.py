@@ -247,6 +247,20 @@ def _row(setting: Setting) -> list[Step]:
     return [Step("row", numbers, _ends(setting), {"weights": weights})]
 
 
+def _margins(setting: Setting, _: bool) -> list[Step]:
+    """Return one shift of groups per margin: each keeps the margins that were met before."""
+    margins = setting.margins
+    assert margins is not None  # only then is it an operator of the problem
+    steps = []
+    for margin in margins.margins:
+        arrays: dict[str, Array | None] = {
+            "group": margins.group_of_cells(margin),
+            "totals": margin.sums.ravel(),
+        }
+        steps.append(Step("shift", {}, arrays=arrays, by_group=True))
+    return steps
+
+
 def _highest(setting: Setting, _: bool) -> list[Step]:
     numbers = {"k": float(setting.count or 0), "total": float(setting.total or 0.0)}
     return [Step("highest", numbers)]
@@ -262,6 +276,7 @@ _WRITERS: dict[str, Callable[[Setting, bool], list[Step]]] = {
     "clip above": _clip_above,
     "shift": _of_total("shift"),
     "scale": _of_total("scale"),
+    "shift per margin": _margins,
     "level": _of_loss("level", ()),
     "level the highest": _highest,
     "level in the row": lambda setting, _: _row(setting),

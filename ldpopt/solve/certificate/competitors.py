@@ -102,8 +102,10 @@ def ends_of(region: Region) -> Box:
 
 def _as_one(bound: Array, finite_count: int) -> Array:
     """Return one number if all bounds are that number, else the bounds."""
+    if finite_count == 0:
+        return bound[:1]
     # One look for its extremes costs less than any array that is computed from a long vector.
-    is_even = finite_count in (0, len(bound)) and bound.min() == bound.max()
+    is_even = finite_count == len(bound) and bound.min() == bound.max()
     return bound[:1] if is_even else bound
 
 

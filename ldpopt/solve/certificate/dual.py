@@ -39,6 +39,9 @@ def usable(multipliers: Array, largest: float = _LARGEST) -> Array:
 
     Any multipliers prove something, but no arithmetic is left with these.
     """
+    # Extremes take no array, and mostly they are small enough; NaN is not.
+    if multipliers.size and -largest < multipliers.min() and multipliers.max() < largest:
+        return multipliers
     return np.where(np.abs(multipliers) < largest, multipliers, 0.0)
 
 

@@ -1,10 +1,10 @@
 """An upper bound of a gap on the sets whose closed forms pool, group or add up values.
 
 Orders that are forests, known top sets, disjoint groups with totals, hierarchies, bounds of total
-variation, and a few equations of any kind: at a minimum their multipliers follow from the gradient
-in a pass or two, with no program. So the points of these closed forms are judged in about the time
-that they take. As everywhere, any multipliers prove something. In a price p of every value they
-give
+variation, margins of a table, and a few equations of any kind: at a minimum their multipliers
+follow from the gradient in a pass or two, with no program. So the points of these closed forms are
+judged in about the time that they take. As everywhere, any multipliers prove something. In a
+price p of every value they give
 
     L(f) - L(s) <= p·(f - s) + Σ_v rise_v(p),
 
@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form import Groups
+from ldpopt.closed_form import Groups, KnownMargins
 from ldpopt.constraints import Constraint, Hierarchy, Smooth
 from ldpopt.constraints.isotonic import ForestOrder, Isotonic, TopSetOrder, joined
 from ldpopt.estimate import FrequencyEstimate
@@ -29,6 +29,7 @@ from ldpopt.solve.certificate.dual import EPS, usable
 from ldpopt.solve.certificate.equation_prices import Equations, equation_prices, equations_of
 from ldpopt.solve.certificate.evidence import SizedGap
 from ldpopt.solve.certificate.intervals import Box
+from ldpopt.solve.certificate.margin_prices import margin_prices, margins_of
 from ldpopt.solve.certificate.minorant import Tangent, minorant
 from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.certificate.total_prices import ROUNDING, distances
@@ -37,7 +38,7 @@ from ldpopt.solve.formulation import Formulation
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-Structure = Isotonic | Groups | Hierarchy | Smooth | Equations
+Structure = Isotonic | Groups | Hierarchy | Smooth | KnownMargins | Equations
 
 # So that a vector of zeros has a logarithm.
 _SMALLEST = 1e-200
@@ -115,7 +116,8 @@ def _gap_at(prices: Prices, tangent: Tangent, limits: Box) -> Array:
     # Where a slope is infinite or NaN there are no multipliers that prove anything.
     price = usable(prices.price).reshape(shape)
     with np.errstate(invalid="ignore", over="ignore"):
-        rise = tangent.rise(price, prices.error.reshape(shape), *limits)
+        error = prices.error.reshape(*shape[:-1], -1)
+        rise = tangent.rise(price, error, *limits)
         products = prices.products.reshape(shape[:-1])
         gap = rise + products * (1 + (shape[-1] + 16) * EPS)
     return np.where(np.isfinite(gap), np.maximum(gap, 0.0), np.inf)
@@ -139,6 +141,11 @@ def _structure(formulation: Formulation, d: int) -> Structure | None:
         groups = member.disjoint_groups(d)
         if groups is not None:
             return groups
+    # With bounds, slopes of cells at them would spoil the means that margins take.
+    is_unbounded = len(tied) + len(totals) == len(formulation.constraints)
+    margins = margins_of(formulation.constraints, d) if is_unbounded else None
+    if margins is not None:
+        return margins
     # With the total, which is an equation beside them.
     return equations_of([*tied, *totals], d) if tied else None
 
@@ -155,6 +162,8 @@ def _prices(structure: Structure, point: _Point, enough: Array | float) -> Itera
     prices: Prices | None = None
     if isinstance(structure, Groups):
         prices = _of_groups(structure, point)
+    elif isinstance(structure, KnownMargins):
+        prices = margin_prices(structure, point.f, point.slope)
     elif isinstance(structure, Equations):
         prices = equation_prices(structure, point.f, point.slope, point.bounds)
     elif isinstance(structure, Hierarchy):

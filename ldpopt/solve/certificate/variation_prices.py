@@ -31,7 +31,8 @@ class Prices(NamedTuple):
     Attributes
     ----------
     price, error
-        p, and what rounding may have changed in it, shape (trials, d).
+        p, and what rounding may have changed in it, shape (trials, d); the latter has one number
+        per trial where that is a bound for all.
     products
         An upper bound of p·(f - s) for all s of the set, shape (trials,), but for its rounding.
     """

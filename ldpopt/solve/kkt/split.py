@@ -20,6 +20,7 @@ from ldpopt.constraints import Constraint
 from ldpopt.constraints.orders import Order
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
+from ldpopt.solve.certificate.margin_prices import margins_of
 from ldpopt.solve.kkt.notation import (
     D,
     Everywhere,
@@ -158,6 +159,8 @@ def split_of(
     if kinds is None or form.response is None:
         return None
     sums = kinds.sums
+    if len(sums) > 1 and loss.family is not losses.LeastSquares:
+        return None
     response = form.response
     data = form.pooled
     if kinds.orders:
@@ -175,7 +178,7 @@ def split_of(
     if len(as_text(between)) > _LONG:
         shown = names.base("x")[V]
     return CaseSplit(
-        before=_before(form, data) if kinds.orders else (),
+        before=_before(form, data, kinds),
         free=None if shown is between else equation(shown, between),
         cases=tuple(_cases(shown, ends)),
         formula=equation(F[V], _clipped(between, ends)),
@@ -187,7 +190,10 @@ def split_of(
 
 
 class _Kinds(NamedTuple):
-    """The constraints of a split: at most one total, at most one order, and any bounds."""
+    """The constraints of a split: at most one total, at most one order, and any bounds.
+
+    Or any number of margins of one table, and nothing else.
+    """
 
     sums: list[tuple[Constraint, Part]]
     orders: tuple[Constraint, ...]
@@ -202,6 +208,8 @@ def _kinds_of(stated: list[tuple[Constraint, Part]]) -> _Kinds | None:
     is_whole = len(sums) + len(orders) + len(boxes) >= len(stated)
     # Two multipliers of totals, or of orders, cannot both be eliminated by one root.
     is_single = len(sums) <= 1 and len(orders) <= 1
+    if len(sums) == len(stated) > 1:
+        is_single = margins_of([c for c, _ in sums], None) is not None
     return _Kinds(sums, orders, boxes) if is_whole and is_single else None
 
 
@@ -240,7 +248,16 @@ def _pools_first(form: LossForm, kinds: _Kinds) -> bool:
     return all(not end.has(sp.Indexed) for _, part in kinds.boxes for _, end in part.ends)
 
 
-def _before(form: LossForm, data: Any) -> tuple[str, ...]:
+def _before(form: LossForm, data: Any, kinds: _Kinds) -> tuple[str, ...]:
+    """Return what happens first: pooling, or the shifts of several margins."""
+    if len(kinds.sums) > 1:
+        return (
+            "each margin is met in turn, and keeps those that were met before:",
+            f"x = {data.name}, then x_v + (t_g - Σ_j [h_j = g]·x_j)/|g| for the sum g of v, "
+            "|g| its cells; f is the last x",
+        )
+    if not kinds.orders:
+        return ()
     name = form.pooled.name
     return (
         "in a block of equal values the multipliers of the order cancel:",
@@ -275,8 +292,8 @@ def _cases(between: Expression, ends: list[tuple[int, Expression]]) -> list[Case
 def _left(
     between: Expression, ends: list[tuple[int, Expression]], sums: list[tuple[Constraint, Part]]
 ) -> tuple[Expression, Everywhere] | None:
-    """Return the total with the cases in place of f."""
-    if not sums:
+    """Return the total with the cases in place of f; None without one, and of several margins."""
+    if len(sums) != 1:
         return None
     ((_, part),) = sums
     condition = part.conditions[0]
