@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from ldpopt import Problem, oracles
-from ldpopt.constraints import Custom, NonNegative, SumsTo
+from ldpopt.constraints import Custom, Linear, Near, NonNegative, Smooth, SumsTo
 from ldpopt.errors import InvalidInputError
 from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares
 from ldpopt.solve.programs import ConeProgram
@@ -110,6 +110,31 @@ def test_the_unit_in_which_a_divergence_is_stated_does_not_matter(raw, zipf):
         assert solution.certificate.is_optimal(1e-6, relative=True)
         points.append(solution.frequencies)
     assert_allclose(points[0], points[1], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "SCS"])
+@pytest.mark.parametrize("norm", [1, 2, "kl", "variation"])
+def test_balls_are_solved_by_solvers_of_both_kinds(solver, norm):
+    """SCS does not settle at a variation whose absolute values may be negative on the way."""
+    rng = np.random.default_rng(4)
+    last = rng.permutation(1.0 / np.arange(1, 65))
+    last /= last.sum()
+    f = last * rng.uniform(0.8, 1.2, 64) + 0.001 * rng.standard_normal(64)
+    distance = {1: 0.02, 2: 0.01, "kl": 1e-4, "variation": np.abs(np.diff(last)).sum() / 100}[norm]
+    ball = Smooth(distance) if norm == "variation" else Near(last, distance, norm)
+    problem = Problem(LeastSquares(), [*SIMPLEX, ball])
+    solution = problem.solve(f, path="conic", solver=solver)
+    assert solution.status == "optimal"
+    assert solution.iterations < 2_500
+
+
+def test_constraints_that_are_in_units_keep_them():
+    last = np.arange(1.0, 65) ** -2
+    near = Near(last / last.sum(), 0.01, "kl")
+    for more, is_rescaled in (([], False), ([Linear(1e-6 * np.eye(1, 64), 0.0)], True)):
+        problem = Problem(LeastSquares(), [*SIMPLEX, near, *more])
+        units = compiled_for(problem, last, "CLARABEL")._program._data.units
+        assert (units is not None) is is_rescaled
 
 
 # --- compiled once --------------------------------------------------------------------------------

@@ -7,12 +7,15 @@ arrays: scipy's own ways to stack blocks take longer than some solvers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt.constraints.base import LinearInequalities
+
+if TYPE_CHECKING:
+    import cvxpy as cp
 
 Array = NDArray[np.float64]
 
@@ -64,3 +67,17 @@ def differences_along(order: NDArray[np.int64], stencil: Sequence[float], d: int
     places = np.lib.stride_tricks.sliding_window_view(order, width).astype(np.int32)
     starts = np.arange(0, width * m + 1, width, dtype=np.int32)
     return sparse.csr_array((np.tile(stencil, m), places.ravel(), starts), shape=(m, d))
+
+
+def absolute_sum_form(
+    differences: cp.Expression, bound: Any, weights: Array | None = None
+) -> list[cp.Constraint]:
+    """Return Σ w |x| <= bound in cvxpy's terms, with the rows of ``absolute_sum_rows``.
+
+    cvxpy's own norm leaves t >= 0 out, without which first-order solvers may not converge.
+    """
+    import cvxpy as cp
+
+    terms = cp.Variable(differences.size)
+    counted = terms if weights is None else cp.multiply(weights, terms)
+    return [differences <= terms, -differences <= terms, cp.sum(counted) <= bound, terms >= 0]

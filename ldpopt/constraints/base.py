@@ -100,6 +100,14 @@ class Constraint(Adjustable):
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
         """Return the constraint on a cvxpy expression of shape (d,)."""
 
+    @property
+    def is_in_units(self) -> bool:
+        """Whether the numbers of ``cone_form`` are near 1 already, as solvers like them.
+
+        Otherwise its rows and cones get units that ``solve.units`` finds.
+        """
+        return False
+
     def adjustable_form(self, f: cp.Expression) -> tuple[list[cp.Constraint], list[cp.Parameter]]:
         """Return ``cone_form`` with cvxpy parameters for the arrays of ``data``, in their order.
 

@@ -30,6 +30,11 @@ class _Box(Constraint):
     def box(self, d: int) -> tuple[Array, Array]:
         """Return (lower, upper) of shape (d,)."""
 
+    @property
+    def is_in_units(self) -> bool:
+        """True: values are compared with numbers."""
+        return True
+
     def violation(self, f: Array) -> Array:
         """Return the largest distance of a value from its bounds."""
         lower, upper = self.box(f.shape[-1])

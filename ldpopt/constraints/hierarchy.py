@@ -219,6 +219,11 @@ class Hierarchy(Polyhedron):
             np.maximum(excess, np.abs(roots - self.root_total), out=excess)
         return excess
 
+    @property
+    def is_in_units(self) -> bool:
+        """True: all coefficients are 1."""
+        return True
+
     def rows(self, d: int) -> LinearInequalities:
         """Return one row per node with children, f_v - Σ f_c = 0, and one for the total."""
         from scipy import sparse

@@ -68,6 +68,11 @@ class SumsTo(Polyhedron):
         """Return the sum, on every domain."""
         return self._total
 
+    @property
+    def is_in_units(self) -> bool:
+        """True: all coefficients are 1."""
+        return True
+
     def violation(self, f: Array) -> Array:
         """Return abs(Σ f - total)."""
         return np.asarray(np.abs(f.sum(axis=-1) - self._total))
@@ -166,6 +171,11 @@ class GroupTotals(Polyhedron):
         if in_groups < stated or has_empty:
             return None
         return Groups(of_value, self.totals)
+
+    @property
+    def is_in_units(self) -> bool:
+        """True: all coefficients are 1."""
+        return True
 
     def violation(self, f: Array) -> Array:
         """Return the largest difference of a group's sum from its total, in one pass."""

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import kl_div
 
 from ldpopt import validate
-from ldpopt.constraints.absolute_sums import absolute_sum_rows
+from ldpopt.constraints.absolute_sums import absolute_sum_form, absolute_sum_rows
 from ldpopt.constraints.base import (
     Ball,
     Constraint,
@@ -169,9 +169,8 @@ class Near(Constraint):
 
         For 1 they are -t <= f - r <= t, Σ w t <= radius and t >= 0, with auxiliary variables t.
         """
-        box = self.box(d)
-        if box is not None:
-            return LinearInequalities(unit_matrix(d), *box)
+        if self._is_box:
+            return self._bounds(d)
         if self.norm != 1:
             return None
         weights = 1.0 if self.weights is None else self.weights
@@ -181,78 +180,98 @@ class Near(Constraint):
         """Return the constraint: only all its rows together state it."""
         return repr(self)
 
+    @property
+    def is_in_units(self) -> bool:
+        """True unless weights bring their own, or a parameter is a factor of ratios."""
+        return self.weights is None and (self.norm != "kl" or self._recipe is None)
+
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
         """Return the ball in units of the uniform frequency."""
-        rows = self.rows(f.size)
-        if rows is not None:
-            return row_forms(rows, in_uniform_units(f), f.size)
         d = f.size
-        if self.norm == 2:
-            return self._ball(f, d * self.reference, d * self.radius)
+        if self._is_box:
+            return row_forms(self._bounds(d), in_uniform_units(f), d)
+        reference, radius = self._numbers(d)
+        if self.norm != "kl":
+            return self._ball(f, reference, radius)
         import cvxpy as cp  # slow to import, as everywhere in this folder
 
-        positive = np.flatnonzero(self.reference > 0)
-        masses = d * self.reference[positive]
-        # Times the reciprocal: exponential cones are solved best with arguments near 1.
-        ratio = cp.multiply(1 / masses, in_uniform_units(f)[positive])
-        return [self._divergence(masses, ratio) <= d * self.radius, *self._zeros(f)]
-
-    @property
-    def _is_polyhedron(self) -> bool:
-        return self.norm in (1, np.inf)
+        ratio = cp.multiply(1 / reference, self._positive(f))
+        return self._divergence_ball(f, reference, ratio, radius)
 
     def adjustable_form(self, f: cp.Expression) -> tuple[list[cp.Constraint], list[cp.Parameter]]:
-        """Return the ball with parameters for reference and radius, or for the bounds of rows."""
+        """Return the ball with parameters for reference and radius, or for the bounds of values."""
         import cvxpy as cp
 
-        if self._recipe is None or self._is_polyhedron:
+        if self._recipe is None or self._is_box:
             return super().adjustable_form(f)
+        used, _ = self._numbers(f.size)
+        reference = cp.Parameter(used.shape, nonneg=self.norm == "kl")
         radius = cp.Parameter(nonneg=True)
-        if self.norm == 2:
-            reference = cp.Parameter(f.size)
+        if self.norm != "kl":
             return self._ball(f, reference, radius), [reference, radius]
-        positive = np.flatnonzero(self.reference > 0)
-        masses = cp.Parameter(len(positive), nonneg=True)
         # As variables: a parameter times a function of its reciprocal would be compiled anew.
-        ratio = cp.Variable(len(positive))
-        forms = [
-            in_uniform_units(f)[positive] == cp.multiply(masses, ratio),
-            self._divergence(masses, ratio) <= radius,
-            *self._zeros(f),
-        ]
-        return forms, [masses, radius]
+        ratio = cp.Variable(len(used))
+        forms = [self._positive(f) == cp.multiply(reference, ratio)]
+        forms += self._divergence_ball(f, reference, ratio, radius)
+        return forms, [reference, radius]
 
     def data(self, d: int) -> tuple[Array, ...]:
-        """Return reference and radius times d, or the bounds of rows, if parameters may change."""
-        if self._recipe is None or self._is_polyhedron:
+        """Return reference and radius times d, or bounds of values, if parameters may change."""
+        if self._recipe is None or self._is_box:
             return super().data(d)
-        # The divergence has no term where the reference is 0: f is held there.
+        return self._numbers(d)
+
+    def compiled_key(self, d: int) -> Hashable:
+        """Equal for the same weights, and zeros of the reference, if parameters may change it."""
+        if self._recipe is None or self._is_box:
+            return super().compiled_key(d)
+        zeros = (self.reference == 0).tobytes() if self.norm == "kl" else b""
+        weights = b"" if self.weights is None else self.weights.tobytes()
+        return (self._recipe, self.norm, zeros, weights)
+
+    @property
+    def _is_box(self) -> bool:
+        return self.norm == np.inf
+
+    def _bounds(self, d: int) -> LinearInequalities:
+        """Return the ball of the largest deviation: bounds of every value."""
+        radius = self.radius
+        return LinearInequalities(unit_matrix(d), self.reference - radius, self.reference + radius)
+
+    def _numbers(self, d: int) -> tuple[Array, Array]:
+        """Return reference and radius times d; of a divergence without the zeros of the former."""
         used = self.reference > 0 if self.norm == "kl" else slice(None)
         return d * self.reference[used], np.asarray(d * self.radius)
 
-    def compiled_key(self, d: int) -> Hashable:
-        """Equal for the same zeros of the reference, if parameters may change its other values."""
-        if self._recipe is None or self._is_polyhedron:
-            return super().compiled_key(d)
-        zeros = (self.reference == 0).tobytes() if self.norm == "kl" else b""
-        return (self._recipe, self.norm, zeros)
-
     def _ball(self, f: cp.Expression, reference: Any, radius: Any) -> list[cp.Constraint]:
-        """Return that d f is within a radius of a reference, in the root of squares."""
+        """Return the ball of the 1-norm or the 2-norm; numbers are parameters or arrays."""
         import cvxpy as cp
 
-        return [cp.norm(in_uniform_units(f) - reference) <= radius]
+        away = in_uniform_units(f) - reference
+        if self.norm == 1:
+            return absolute_sum_form(away, radius, self.weights)
+        return [cp.norm(away) <= radius]
 
-    def _divergence(self, masses: Any, ratio: cp.Expression) -> cp.Expression:
-        """Return Σ m (u log u - u + 1) of ratios u."""
+    def _divergence_ball(
+        self, f: cp.Expression, reference: Any, ratio: cp.Expression, radius: Any
+    ) -> list[cp.Constraint]:
+        """Return Σ r (u log u - u + 1) <= radius of ratios u, and that f is 0 where r is.
+
+        Exponential cones are solved best with arguments near 1, which ratios are.
+        """
         import cvxpy as cp
 
-        return masses @ (-cp.entr(ratio) - ratio + 1)
-
-    def _zeros(self, f: cp.Expression) -> list[cp.Constraint]:
-        """Return that f is 0 where the reference is: the divergence would be infinite there."""
+        # Where r is 0 the divergence would be infinite.
         zero = np.flatnonzero(self.reference == 0)
-        return [in_uniform_units(f)[zero] == 0] if len(zero) else []
+        held = [in_uniform_units(f)[zero] == 0] if len(zero) else []
+        return [reference @ cp.kl_div(ratio, 1.0) <= radius, *held]
+
+    def _positive(self, f: cp.Expression) -> cp.Expression:
+        """Return d f where the reference is not 0."""
+        scaled = in_uniform_units(f)
+        positive = np.flatnonzero(self.reference > 0)
+        # A selection of all values would add a matrix to the program for nothing.
+        return scaled if len(positive) == f.size else scaled[positive]
 
     def __repr__(self) -> str:
         norm = repr(self.norm) if self.norm == "kl" else f"{self.norm:g}"

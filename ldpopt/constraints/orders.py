@@ -27,6 +27,11 @@ class Order(Polyhedron):
     def pairs(self, d: int) -> Index:
         """Return the pairs, shape (m, 2)."""
 
+    @property
+    def is_in_units(self) -> bool:
+        """True: values are compared with each other."""
+        return True
+
     def rows(self, d: int) -> LinearInequalities:
         """Return one row of differences per pair."""
         from scipy import sparse
@@ -238,6 +243,11 @@ class TopSet(Polyhedron):
         lowest = f[..., is_member].min(axis=-1)
         highest = f[..., ~is_member].max(axis=-1)
         return np.asarray(np.maximum(highest - lowest, 0.0))
+
+    @property
+    def is_in_units(self) -> bool:
+        """True: values are compared with each other."""
+        return True
 
     def rows(self, d: int) -> LinearInequalities:
         """Return f_v - t >= 0 for the members and t - f_v >= 0 for the others, with one t."""

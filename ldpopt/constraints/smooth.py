@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.constraints.absolute_sums import absolute_sum_rows, differences_along
+from ldpopt.constraints.absolute_sums import (
+    absolute_sum_form,
+    absolute_sum_rows,
+    differences_along,
+)
 from ldpopt.constraints.base import LinearInequalities, Polyhedron
 from ldpopt.errors import InvalidInputError
+from ldpopt.expressions import in_uniform_units
+
+if TYPE_CHECKING:
+    import cvxpy as cp
 
 Array = NDArray[np.float64]
 _STENCILS = {1: [-1.0, 1.0], 2: [1.0, -2.0, 1.0]}
@@ -94,6 +103,11 @@ class Smooth(Polyhedron):
         # The larger one, as everywhere: a violation is that of the worst row.
         return np.asarray(np.max(excess, axis=0).clip(min=0.0))
 
+    @property
+    def is_in_units(self) -> bool:
+        """True: coefficients are those of differences."""
+        return True
+
     def rows(self, d: int) -> LinearInequalities:
         """Return -t <= difference <= t, Σ t <= bound and t >= 0, with auxiliary variables t."""
         from scipy import sparse
@@ -110,6 +124,42 @@ class Smooth(Polyhedron):
             np.concatenate([part.upper for part in parts]),
             sparse.block_diag([part.auxiliary for part in parts], format="csr"),
         )
+
+    def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
+        """Return the sums in units of the uniform frequency."""
+        return self._forms(f, self._numbers(f.size))
+
+    def adjustable_form(self, f: cp.Expression) -> tuple[list[cp.Constraint], list[cp.Parameter]]:
+        """Return the sums with parameters for their bounds."""
+        import cvxpy as cp  # slow to import, as everywhere in this folder
+
+        if self._recipe is None:
+            return self.cone_form(f), []
+        bounds = [cp.Parameter(nonneg=True) for _ in self._parts]
+        return self._forms(f, bounds), bounds
+
+    def data(self, d: int) -> tuple[Array, ...]:
+        """Return the bounds times d, if parameters may change them."""
+        return () if self._recipe is None else self._numbers(d)
+
+    def compiled_key(self, d: int) -> Hashable:
+        """Equal for the same order and the same bounded sums, if parameters may change bounds."""
+        if self._recipe is None:
+            return self
+        order = b"" if self.order is None else self.order.tobytes()
+        return (self._recipe, tuple(number for number, _ in self._parts), order)
+
+    def _numbers(self, d: int) -> tuple[Array, ...]:
+        """Return the bounds times d."""
+        return tuple(np.asarray(d * bound) for _, bound in self._parts)
+
+    def _forms(self, f: cp.Expression, bounds: Sequence[Any]) -> list[cp.Constraint]:
+        """Return that the sums of absolute differences are at most some bounds."""
+        scaled = in_uniform_units(f)
+        forms = []
+        for (order, _), bound in zip(self._parts, bounds, strict=True):
+            forms += absolute_sum_form(self._differences(order, f.size) @ scaled, bound)
+        return forms
 
     def _differences(self, order: int, d: int) -> Any:
         """Return the matrix of the differences of an order."""

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ldpopt.solve.jobs import Job, JobResult, pack, without_program
 from ldpopt.solve.solvers import COLD, SOLVERS, Running, installed_solvers
-from ldpopt.solve.units import Coefficients, Units, balanced, row_groups
+from ldpopt.solve.units import Coefficients, Units, are_near_one, balanced, row_groups
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -132,12 +132,17 @@ class SolverData:
         # Bounds of variables would have to be rescaled in each solver's own way.
         if program.lower_bounds is not None or program.upper_bounds is not None:
             return
+        quadratic, linear, matrix = _present_numbers(program)
+        # Most forms of this library are stated in good units: nothing has to be looked for.
+        if not with_objective and are_near_one(matrix.data):
+            return
         anchored = np.zeros(program.x.size, dtype=bool)
         for variable in program.variables:
             first = self.starts.get(variable.id)
             if variable.id in anchors and first is not None:
                 anchored[first : first + variable.size] = True
-        units = balanced(_coefficients(program), anchored, with_objective=with_objective)
+        entries = _coefficients(program, quadratic, linear, matrix)
+        units = balanced(entries, anchored, with_objective=with_objective)
         if units is None:
             return
         self.units = units
@@ -456,15 +461,20 @@ def _scaled(matrix: Any, rows: Array, columns: Array) -> Any:
     return _matrix_of(entries, matrix.indices, matrix.indptr, matrix.shape[0])
 
 
-def _coefficients(program: Any) -> Coefficients:
-    """Return the coefficients of a compiled program at the parameters' present values."""
+def _present_numbers(program: Any) -> tuple[Any, Array, Any]:
+    """Return P, or None, with c and A of a compiled program at the parameters' present values."""
     if program.P is None:
         linear, _, matrix, _ = program.apply_parameters()
-        costs = np.abs(linear)
-    else:
-        quadratic, linear, _, matrix, _ = program.apply_parameters(quad_obj=True)
-        largest = abs(quadratic).max(axis=0).toarray().ravel() if quadratic.nnz else 0.0
-        costs = np.maximum(np.abs(linear), largest)
+        return None, linear, matrix
+    quadratic, linear, _, matrix, _ = program.apply_parameters(quad_obj=True)
+    return quadratic, linear, matrix
+
+
+def _coefficients(program: Any, quadratic: Any, linear: Array, matrix: Any) -> Coefficients:
+    """Return the coefficients of a compiled program with P, c and A."""
+    costs = np.abs(linear)
+    if quadratic is not None and quadratic.nnz:
+        costs = np.maximum(costs, abs(quadratic).max(axis=0).toarray().ravel())
     return Coefficients.of(matrix, _groups(program.cone_dims, matrix.shape[0]), costs)
 
 

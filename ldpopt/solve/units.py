@@ -81,6 +81,14 @@ def row_groups(linear: int, sizes: Sequence[int]) -> NDArray[np.int64]:
     return np.concatenate([np.arange(linear), of_cones]).astype(np.int64)
 
 
+def are_near_one(coefficients: Array) -> bool:
+    """Return whether coefficients differ from 1 by no more than solvers equilibrate themselves."""
+    sizes = np.abs(coefficients)
+    sizes = sizes[sizes > 0]
+    limit = 2.0**_WORTHWHILE
+    return bool(not sizes.size or (sizes.min() >= 1 / limit and sizes.max() <= limit))
+
+
 def balanced(
     entries: Coefficients, anchored: NDArray[np.bool_], *, with_objective: bool
 ) -> Units | None:

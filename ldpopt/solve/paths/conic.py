@@ -140,7 +140,9 @@ class CompiledProblem:
         forms, self._numbers = _constrained(formulation, f, with_parameters=with_parameters)
         if factor != 1:
             objective = factor * objective
-        self._program = ConeProgram(objective, [*extra, *forms], solver, anchor=self._x)
+        is_in_units = all(part.is_in_units for part in formulation.constraints)
+        anchor = None if is_in_units else self._x
+        self._program = ConeProgram(objective, [*extra, *forms], solver, anchor=anchor)
         self._set(data, numbers_of(formulation, d))
         # With values in place: cvxpy evaluates the parameters when it makes the solver's data.
         self._program.compile()
