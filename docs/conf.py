@@ -7,6 +7,7 @@ from typing import Any
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
+from sphinx.ext import autosummary
 from sphinx.writers.html5 import HTML5Translator
 
 import ldpopt
@@ -38,6 +39,8 @@ exclude_patterns = ["_build"]
 # --- reference ------------------------------------------------------------------------------------
 
 autosummary_generate = True
+# A summary is the first paragraph, a single line here: "Eq. 5" and "1 .. n" would end a sentence.
+autosummary.periods_re = re.compile("(?!)")
 autodoc_typehints = "none"  # numpydoc's sections state shapes and units, which types do not
 autodoc_member_order = "bysource"
 autodoc_default_options = {"exclude-members": "__init__, __new__"}

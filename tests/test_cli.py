@@ -327,7 +327,8 @@ def test_verify_lists_what_fails_and_is_expected_to(monkeypatch, whole_list):
     assert result.status == 0
     words = " ".join(result.out.split())
     assert "What is printed, and false" in words
-    assert "kosarak-size Kosarak has 42,178 values" in words
+    assert "kosarak-size: Kosarak has 42,178 values" in words
+    assert "With --out DIR a page shows the evidence" in result.err
 
 
 def test_verify_as_json_prints_what_it_writes(tmp_path, monkeypatch):

@@ -24,6 +24,7 @@ from ldpopt.collection.parquet import METADATA
 from ldpopt.errors import LdpoptError
 from ldpopt.oracles import ORACLES
 from ldpopt.studies.audit import audit
+from tests.commands import run
 from tools import vectors
 
 CLIENTS = Path(__file__).parent.parent / "clients"
@@ -47,7 +48,8 @@ def node(*arguments):
 def reports_of(oracle, n, *values):
     """Return n reports of each value by the JavaScript client, as the library reads them."""
     printed = node("javascript/reports.mjs", oracle.name, oracle.epsilon, oracle.d, n, *values)
-    rows = [line.split(",") for line in printed.splitlines()]
+    heading, *rows = (line.split(",") for line in printed.splitlines())
+    assert tuple(heading) == layout_of(oracle).names
     reports, codes = layout_of(oracle).parse(rows)
     assert not codes.any()
     return reports
@@ -91,6 +93,26 @@ def test_an_audit_of_the_javascript_client_finds_its_budget(claim, passes):
     outcome = audit(client, claim, [0, 1], reports=8_000, batched=True)
     assert outcome.passed == passes
     assert outcome.lower < EPSILON + math.log(1.2)
+
+
+@needs_node
+def test_files_of_the_javascript_client_are_audited_as_the_page_shows(tmp_path):
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for value, path in enumerate(files):
+        path.write_text(node("javascript/reports.mjs", "olh", EPSILON, D, 400, value))
+    protocol = ["--oracle", "olh", "--epsilon", EPSILON, "--d", D]
+    columns = ["--column", "seed", "--column", "bucket"]
+    audited = run("audit", "--reports", *files, "--values", "0,1", *protocol, *columns)
+    assert audited.status == 0
+    assert "privacy loss, by reports" in audited.out
+
+
+@needs_node
+def test_the_javascript_client_says_how_it_is_called():
+    command = [NODE, "javascript/reports.mjs", "oue", "1", "64", "20000"]
+    ended = subprocess.run(command, cwd=CLIENTS, check=False, capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("Usage: ")
 
 
 SCHEMA = json.loads(re.search(r"```json\n(.*?)```", PAGE, flags=re.DOTALL)[1])

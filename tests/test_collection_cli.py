@@ -540,6 +540,14 @@ def test_the_protocol_of_files_that_state_it_is_not_given_again(world):
     assert "leave out --domain; for files of another program" in str(run(*given).exception)
 
 
+def test_sets_of_labels_without_labels_ask_for_them(world):
+    (world / "sets.json").write_text('{"a": ["tea"]}')
+    (world / "counts.csv").write_text("value,count\n0,3\n1,4\n")
+    command = ["estimate", world / "counts.csv", "--oracle", "grr", "--epsilon", 1, "--n", 7]
+    result = run(*command, "--domain", 2, "--query", world / "sets.json")
+    assert "not in the domain of 2 values; name them by --domain FILE" in str(result.exception)
+
+
 def test_a_number_beyond_the_domain_is_named_by_its_line(world):
     (world / "values.csv").write_text("value\n0\n4\n")
     command = ["perturb", world / "values.csv", "--oracle", "grr", "--epsilon", 1, "--domain", 4]

@@ -93,6 +93,8 @@ def test_commands_exist_with_the_options_that_a_page_shows(page, words):
         )
     elif words[:3] == ["python", "-m", "experiments"]:
         assert_takes(get_command(experiments_app).commands[rest[1]], rest[2:])
+    elif program == "node":
+        assert (ROOT / first).is_file()
     elif program == "python":
         assert first == "-m"
         assert importlib.util.find_spec(rest[0])

@@ -455,6 +455,14 @@ def test_panels_of_a_row_share_their_axis_and_hidden_lines_are_named(drawn):
     assert "Norm-Sub, MLE-Apx and Norm-Hyb (US cities)" in some
 
 
+def test_panels_without_data_are_left_out_and_named(drawn):
+    page = drawn("draft-fig6")
+    assert [ax.get_title() for ax in page.axes] == ["US cities", "Beta", "Zipf's"]
+    assert {ax.get_subplotspec().rowspan.start for ax in page.axes} == {0}
+    assert page.get_supxlabel() == "Not drawn, as the data were not at hand: Kosarak, POS, Fire."
+    assert page.get_figwidth() > drawn("calibrate-fig3").get_figwidth() > 6
+
+
 def test_panels_that_share_no_axis_say_so():
     page = Page()
     low, high = page.subplots(1, 2)

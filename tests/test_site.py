@@ -162,6 +162,27 @@ def test_buttons_that_unfold_contents_have_a_name(tmp_path):
     )
 
 
+def test_long_names_break_after_their_words(tmp_path):
+    page = tmp_path / "index.html"
+    link = '<a class="reference internal" href="ldpopt.studies.html">'
+    code = '<code><span class="pre">'
+    page.write_text(f"{link}{code}ldpopt.studies.NewMLE</span></code></a>{link}short.Name</a>")
+    repairs.repair(tmp_path)
+    assert page.read_text() == (
+        f"{link}{code}ldpopt.<wbr>studies.<wbr>New<wbr>MLE</span></code></a>{link}short.Name</a>"
+    )
+
+
+def test_a_picture_of_a_notebook_opens_alone(tmp_path):
+    (tmp_path / "tutorials").mkdir()
+    page = tmp_path / "tutorials" / "1_new.html"
+    picture = '<img alt="error" src="../_images/a.png" />'
+    page.write_text(picture)
+    repairs.repair(tmp_path)
+    opening = '<a class="image-reference" href="../_images/a.png">'
+    assert page.read_text() == f"{opening}{picture}</a>"
+
+
 def test_a_list_inside_the_list_of_modules_is_in_an_item(tmp_path):
     (tmp_path / "_modules").mkdir()
     page = tmp_path / "_modules" / "index.html"

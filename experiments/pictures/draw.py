@@ -6,6 +6,7 @@ import io
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import matplotlib as mpl
@@ -51,9 +52,12 @@ def _additions(figure: Figure) -> dict[str, Look]:
 
 
 def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
-    """Return the picture as SVG and PNG; panels whose data are missing say so."""
+    """Return the picture as SVG and PNG; a line below it names panels whose data are missing."""
+    present = {row.panel for row in rows}
+    absent = [panel.title for panel in figure.panels if panel.name not in present]
+    figure = replace(figure, rows=_drawn(figure, present))
     with style.context(), mpl.rc_context(PAGE):
-        page, axes = _grid(figure, {row.panel for row in rows})
+        page, axes = _grid(figure)
         for panels, row in zip(figure.rows, axes, strict=True):
             # A row may have fewer panels than the widest one.
             for panel, ax in zip(panels, row, strict=False):
@@ -72,7 +76,8 @@ def draw(figure: Figure, rows: Sequence[Row]) -> dict[str, bytes]:
                 _share_height(row)
             # How far lines are apart on the page is known once the layout is.
             page.get_layout_engine().execute(page)
-            page.supxlabel(_coincidences(page), fontsize=7.5, color="0.25")
+        notes = [_coincidences(page), _not_drawn(absent)]
+        page.supxlabel("\n".join(_wrapped(page, notes)), fontsize=7.5, color="0.25")
         # The layout is settled once for both files. With an engine left on the page, even one that
         # does nothing, every file would be drawn twice.
         page.get_layout_engine().execute(page)
@@ -108,27 +113,29 @@ def _share_ends(axes: Sequence[Axes]) -> None:
         ax.set_ylim(ends[:, 0].min(), ends[:, 1].max())
 
 
-def _grid(figure: Figure, present: set[str]) -> tuple[Page, np.ndarray]:
-    """Return a page with its axes; rows of which no panel is present are as low as their words."""
+def _drawn(figure: Figure, present: set[str]) -> tuple[tuple[Panel, ...], ...]:
+    """Return the rows of panels whose data are there: a single row, if they fit one."""
+    rows = [tuple(panel for panel in row if panel.name in present) for row in figure.rows]
+    if sum(map(len, rows)) <= max(map(len, figure.rows)):
+        return (tuple(panel for row in rows for panel in row),)
+    return tuple(row for row in rows if row)
+
+
+def _grid(figure: Figure) -> tuple[Page, np.ndarray]:
+    """Return a page with its axes."""
     heights = len(figure.rows)
     widths = max(map(len, figure.rows))
-    is_drawn = [any(panel.name in present for panel in panels) for panels in figure.rows]
     # Inches. Many panels are lower and narrower, so that a page of them still fits a screen.
-    tall = 2.0 if sum(is_drawn) * widths > 6 else 2.7
-    wide = 2.9 if widths > 2 else 3.9
-    ratios = [tall if drawn else 0.2 for drawn in is_drawn]
-    # Without space for their titles, missing rows would take it from those that are drawn.
-    margins = 0.7 + 0.35 * is_drawn.count(False)
-    page = Page(figsize=(wide * widths, sum(ratios) + margins), layout="constrained")
-    return page, page.subplots(heights, widths, squeeze=False, height_ratios=ratios)
+    tall = 2.0 if heights * widths > 6 else 2.7
+    # A page of one panel is as wide as its title.
+    wide = {1: 6.5, 2: 3.9}.get(widths, 2.9)
+    page = Page(figsize=(wide * widths, tall * heights + 0.7), layout="constrained")
+    return page, page.subplots(heights, widths, squeeze=False)
 
 
 def _panel(ax: Axes, figure: Figure, panel: Panel, rows: Sequence[Row]) -> None:
     ax.set_title(panel.title)
-    if rows:
-        _DRAWINGS[figure.drawing](ax, figure, panel, rows)
-    else:
-        _absent(ax)
+    _DRAWINGS[figure.drawing](ax, figure, panel, rows)
 
 
 def _name_axes(figure: Figure, axes: np.ndarray) -> None:
@@ -151,7 +158,7 @@ def _name_lines(page: Page, figure: Figure, axes: np.ndarray) -> None:
         return
     for column in axes.T:
         shown = [ax for ax in column if ax in named]
-        # A column may show data that are not on this machine.
+        # Below a shorter row a column may have no line.
         if shown:
             handles = shown[0].get_legend_handles_labels()
             place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "borderaxespad": 2.3}
@@ -228,11 +235,23 @@ def _coincidences(page: Page) -> str:
         names if set(titles) == everywhere else f"{names} ({', '.join(dict.fromkeys(titles))})"
         for names, titles in panels.items()
     ]
-    return textwrap.fill(
-        f"Lines that coincide: {'; '.join(texts)}.",
-        int(15 * page.get_figwidth()),  # so many characters of this size fit an inch
-        break_on_hyphens=False,
-    )
+    return f"Lines that coincide: {'; '.join(texts)}."
+
+
+def _not_drawn(absent: Sequence[str]) -> str:
+    """Return the names of panels without data, each once, in a sentence."""
+    names = ", ".join(dict.fromkeys(absent))
+    return f"Not drawn, as the data were not at hand: {names}." if names else ""
+
+
+def _wrapped(page: Page, sentences: Sequence[str]) -> list[str]:
+    """Return sentences as lines of the page's width."""
+    width = int(15 * page.get_figwidth())  # so many characters of this size fit an inch
+    return [
+        line
+        for sentence in sentences
+        for line in textwrap.wrap(sentence, width, break_on_hyphens=False)
+    ]
 
 
 def _coinciding(curves: Mapping[str, np.ndarray]) -> list[list[str]]:
@@ -272,19 +291,6 @@ def _saved(page: Page, suffix: str, shades_of_page: bytes) -> bytes:
         small, format="png", optimize=True
     )
     return small.getvalue()
-
-
-def _absent(ax: Axes) -> None:
-    ax.text(
-        0.5,
-        0.6,
-        "not on this machine",
-        ha="center",
-        va="center",
-        transform=ax.transAxes,
-        color="0.4",
-    )
-    ax.set_axis_off()
 
 
 def _points(

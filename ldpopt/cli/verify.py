@@ -109,6 +109,10 @@ def verify(
         _print_tables(outcome, verbose=verbose)
     if files is not None:
         _write(outcome, files)
+        # An id of the tables is an anchor of the page.
+        remark(f"{files.page}#ID shows the evidence of the claim ID.")
+    else:
+        remark("With --out DIR a page shows the evidence of every claim.")
     _print_summary(outcome)
     # Files and table first: they are what a reader needs after a surprise.
     if not outcome.is_as_expected:

@@ -93,8 +93,14 @@ class Labels:
         """Return the index of a label; raise InvalidInputError if the domain lacks it."""
         at = self._places.get(name)
         if at is None:
-            raise InvalidInputError(f"{name!r} is not in the domain of {self.d} values")
+            hint = self._hint(name)
+            raise InvalidInputError(f"{name!r} is not in the domain of {self.d} values{hint}")
         return at
+
+    def _hint(self, name: object) -> str:
+        """Return what to do about a name that is missing because no value has one."""
+        is_word = isinstance(name, str) and not name.isdecimal()
+        return "; name them by --domain FILE" if is_word and self.texts is None else ""
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -131,6 +137,7 @@ class Labels:
         if not is_number or not 0 <= member < self.d:
             raise InvalidInputError(
                 f"{path}: {member!r} in set {set_name!r} is not in the domain of {self.d} values"
+                f"{self._hint(member)}"
             )
         if self._places.get(str(member), member) != member:
             raise InvalidInputError(

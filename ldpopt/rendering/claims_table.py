@@ -57,7 +57,7 @@ def corrections_table(results: Iterable[Result]) -> Table:
         claim = result.claim
         table.add_row(
             # The id first, in bold: it shows where a row begins.
-            f"[bold]{claim.id}[/] {escape(claim.statement)} [dim]({escape(claim.source)})[/]",
+            f"[bold]{claim.id}:[/] {escape(claim.statement)} [dim]({escape(claim.source)})[/]",
             escape(result.finding.correction),
         )
     return table
@@ -70,7 +70,7 @@ def failures_table(results: Iterable[Result]) -> Table:
     table.add_column("source")
     for result in results:
         claim = result.claim
-        table.add_row(f"[bold]{claim.id}[/] {escape(claim.statement)}", escape(claim.source))
+        table.add_row(f"[bold]{claim.id}:[/] {escape(claim.statement)}", escape(claim.source))
     return table
 
 

@@ -221,8 +221,9 @@ class RiskTable(ShownAsTable):
         return "undecided" if row.excess_low <= 0 else "worse"
 
     def notes(self) -> list[str]:
-        """Return sentences: which candidates have no answer, and why."""
-        return [f"{name} is dropped: {reason}" for name, reason in self.dropped.items()]
+        """Return sentences: the level of the intervals, and which candidates have no answer."""
+        level = f"intervals have a level of {100 * self.rows[0].risk.level:g} %"
+        return [level, *(f"{name} is dropped: {reason}" for name, reason in self.dropped.items())]
 
     @property
     def _table(self) -> TitledTable:

@@ -193,9 +193,13 @@ class Selection:
         return [*headings, "verdict"], rows
 
     def notes(self) -> list[str]:
-        """Return sentences: what the evidence disagrees about, and who is dropped."""
-        notes = [f"{name} is dropped: {reason}" for name, reason in self.dropped.items()]
-        return [*filter(None, [self.disagreement]), *notes]
+        """Return sentences: what the numbers are, where they disagree, and who is dropped."""
+        notes = [f"intervals have a level of {100 * _CONFIDENCE:g} %"]
+        if self.extra:
+            notes.append("corrected: plus what the raw answers tell of the error of the fit itself")
+        if self.disagreement:
+            notes.append(self.disagreement)
+        return [*notes, *(f"{name} is dropped: {why}" for name, why in self.dropped.items())]
 
     def _verdict(self, name: str) -> str:
         """Return "chosen", "undecided" where the evidence cannot tell it apart, or "worse"."""

@@ -20,8 +20,8 @@ PAGES = {
 
 _ON_A_PAPER = """\
 The figures of the paper, drawn from our simulations. Below each picture stands what the paper says
-of it, and whether our numbers agree. A picture opens alone when it is selected. A panel without a
-curve names data that [were not at hand](../how-to/figures.md)."""
+of it, and whether our numbers agree. A picture opens alone when it is selected. Its last line names
+the panels whose data [were not at hand](../how-to/figures.md)."""
 
 _NOT_DRAWN = """\
 This figure needs data that may not be passed on with the library, and that were not at hand when

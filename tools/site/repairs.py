@@ -3,7 +3,8 @@
 Sphinx's viewcode takes one module for all objects of a source file. An object that the package
 exports under a shorter name beside others of its file then gets links to anchors that no page has.
 And its list of modules puts a list into a list, and not into an item of it, which screen readers
-cannot count. The theme's buttons that unfold a part of the contents have no name.
+cannot count. The theme's buttons that unfold a part of the contents have no name. Long names of
+objects may break anywhere in a narrow column, and pictures of notebooks cannot be enlarged.
 """
 
 import re
@@ -11,17 +12,29 @@ from pathlib import Path
 
 _BACK_LINK = re.compile(r"(reference/generated/([\w.]+)\.html)#([\w.]+)")
 
-
 _UNFOLD = '<summary><span class="toctree-toggle"'
+
+# A link whose text is one name of an object, plain or as code.
+_NAME = re.compile(
+    r'(<a class="[^"]*reference internal[^"]*"[^>]*>(?:<code[^>]*><span class="pre">)?)'
+    r"([\w.]{16,}(?:\(\))?)(?=<)"
+)
+# The ends of its words: behind a dot or an underscore, before a capital or a bracket.
+_WORD_END = re.compile(r"(?<=[._])(?=\w)|(?<=[a-z])(?=[A-Z(])")
+
+_PICTURE = re.compile(r'<img alt="[^"]*" src="([^"]*)" />')
 
 
 def repair(html: Path) -> None:
-    """Lead back links to their anchors, put lists of modules into items, and name buttons."""
+    """Repair all pages of a site, each of the defects above."""
     for page in sorted(html.rglob("*.html")):
         text = page.read_text(encoding="utf-8")
-        if _UNFOLD in text:
-            named = _UNFOLD.replace("<summary>", '<summary aria-label="Show the pages below">')
-            page.write_text(text.replace(_UNFOLD, named), encoding="utf-8")
+        named = _UNFOLD.replace("<summary>", '<summary aria-label="Show the pages below">')
+        repaired = _NAME.sub(_breakable, text.replace(_UNFOLD, named))
+        if page.parent.name == "tutorials":
+            repaired = _PICTURE.sub(_opening, repaired)
+        if repaired != text:
+            page.write_text(repaired, encoding="utf-8")
     for page in sorted((html / "_modules").rglob("*.html")):
         text = _BACK_LINK.sub(_repaired, page.read_text(encoding="utf-8"))
         if page.parent.name == "_modules" and page.name == "index.html":
@@ -29,6 +42,16 @@ def repair(html: Path) -> None:
             # A list inside a list ends before the next item, or with the outer one.
             text = re.sub(r"</ul>(?=<li>|</ul>)", "</ul></li>\n", text)
         page.write_text(text, encoding="utf-8")
+
+
+def _breakable(link: re.Match[str]) -> str:
+    """Return a link to an object whose name may go on in the next line after each of its words."""
+    return link[1] + _WORD_END.sub("<wbr>", link[2])
+
+
+def _opening(picture: re.Match[str]) -> str:
+    """Return a picture that opens alone: beside two columns its words are small."""
+    return f'<a class="image-reference" href="{picture[1]}">{picture[0]}</a>'
 
 
 def _repaired(link: re.Match[str]) -> str:
