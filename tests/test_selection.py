@@ -93,6 +93,7 @@ def test_a_printed_selection_says_what_is_undecided():
         "norm-sub  1              0.5 .. 1.5  chosen",
         "norm      2              1.5 .. 2.5  undecided",
         "base      3              2.5 .. 3.5  worse",
+        "intervals have a level of 95 %",
     ]
 
 
