@@ -1,6 +1,9 @@
 """Priors without a formula: bins, sums, fits against cones, and the limit of accuracy."""
 
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -437,3 +440,32 @@ def test_the_limit_names_what_does_not_fit():
     estimate = FrequencyEstimate([0.5, 0.5], n=10, oracle=oracles.OUE(1.0, 2), is_raw=True)
     with pytest.raises(InvalidInputError, match=r"0 \.\. 1"):
         metrics.accuracy_limit(estimate, [-0.5, 1.5])
+
+
+# --- threads --------------------------------------------------------------------------------------
+
+FITTED = """
+import hashlib
+import numpy as np
+from ldpopt import oracles, postprocess
+oracle = oracles.OUE(1.0, 42_178)
+law = np.arange(1.0, oracle.d + 1) ** -1.1
+rng = np.random.default_rng(0)
+raw = oracle.estimate(oracle.simulate_counts(rng.multinomial(10**6, law / law.sum()), rng), 10**6)
+for name in ("npmle-ns", "mixture-ns", "auto-ns"):
+    print(name, hashlib.sha256(postprocess(raw, name).frequencies.tobytes()).hexdigest())
+"""
+
+
+def test_fits_have_the_same_bits_whatever_the_number_of_threads():
+    """Libraries of linear algebra share products among threads, and add in another order then."""
+    names = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+    printed = set()
+    for threads in ("1", "2"):
+        environment = {**os.environ, **dict.fromkeys(names, threads)}
+        done = subprocess.run(
+            [sys.executable, "-c", FITTED], env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        printed.add(done.stdout)
+    assert len(printed) == 1

@@ -5,6 +5,7 @@ Bins make the cost of a fit independent of d.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,6 +120,7 @@ class Binned:
         columns = len(support) if masses is None else len(masses)
         _require_room(len(self.y), max(columns, len(support)))
         result = np.zeros((len(self.y), columns))
+        averages = None if masses is None else _averages_under(masses)
         inside = np.clip(self.y, support[0], support[-1])
         reach = _REACH * np.sqrt(self.noise.variance(inside))
         self._require_near(support, inside, reach)
@@ -130,10 +132,10 @@ class Binned:
             first = np.searchsorted(support, lowest[rows].min())
             last = np.searchsorted(support, highest[rows].max(), side="right")
             kernel = self._kernel(rows, support[first:last], inside[rows])
-            if masses is None:
+            if averages is None:
                 result[rows, first:last] = kernel
             else:
-                result[rows] = kernel @ masses[:, first:last].T
+                result[rows] = averages(kernel, first)
         return result
 
     def _require_near(self, support: Array, inside: Array, reach: Array) -> None:
@@ -157,6 +159,23 @@ class Binned:
         logs = self.noise.log_ratio(y, support, inside[:, None])
         top = logs.max(axis=1, keepdims=True)
         return np.asarray(np.exp(logs - top))
+
+
+def _averages_under(masses: Array) -> Callable[[Array, int], Array]:
+    """Return the function from densities, shape (rows, points), and the number of the first point.
+
+    It returns the mean density of each row under each distribution, shape (rows, components).
+    """
+    from ldpopt.priors.product_kernels import averages  # imports numba
+
+    has_mass = masses > 0
+    first = np.argmax(has_mass, axis=1)
+    last = masses.shape[1] - np.argmax(has_mass[:, ::-1], axis=1)
+
+    def under(densities: Array, start: int) -> Array:
+        return averages(np.ascontiguousarray(densities.T), masses, first, last, start).T
+
+    return under
 
 
 def _require_room(bins: int, columns: int) -> None:

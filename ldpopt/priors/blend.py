@@ -123,6 +123,8 @@ class Blend(Prior):
 
         It is the mean of the posterior variances under each law, over that of the noise.
         """
+        from ldpopt.priors.product_kernels import product  # imports numba
+
         y = finite_counts(counts)
         checked = CountNoise.checked(noise, 0.0, self.n, y)
         near = checked.clip(y.ravel(), *self._ends)
@@ -131,8 +133,8 @@ class Blend(Prior):
             centred = self.support - terms.mean[:, None]
             squares = np.sum(terms.weight * centred**2, axis=1)
             # What the laws differ by is no part of it: their probabilities do not move with y.
-            firsts = (terms.kernel * centred) @ self._relative / terms.densities
-            result[terms.rows] = squares - firsts**2 @ self.probabilities
+            firsts = product(terms.kernel * centred, self._relative) / terms.densities
+            result[terms.rows] = squares - product(firsts**2, self.probabilities)
         # Outside of the range that is followed all laws have their ends.
         result[near != y.ravel()] = 0.0
         return np.maximum(result, 0.0).reshape(y.shape) / noise**2
@@ -142,12 +144,14 @@ class Blend(Prior):
         return float(self.support[0]), float(self.support[-1])
 
     def _moments_at(self, y: Array, noise: CountNoise) -> Array:
+        from ldpopt.priors.product_kernels import product  # imports numba
+
         result = np.empty((3, len(y)))
         for terms in self._terms(y, noise):
             squares = (self.support - terms.mean[:, None]) ** 2
             squares *= terms.weight
             # The density of one estimate, whichever law holds.
-            density = terms.densities @ self.probabilities
+            density = product(terms.densities, self.probabilities)
             result[0, terms.rows] = terms.mean
             result[1, terms.rows] = squares.sum(axis=1)
             result[2, terms.rows] = terms.log_scale + np.log(density)
@@ -169,6 +173,8 @@ class Blend(Prior):
         """Yield what the posteriors of some estimates at a time are made of."""
         nearest = np.clip(y, *self._ends)
         log_weights = np.log(self.weights)
+        from ldpopt.priors.product_kernels import product  # imports numba
+
         # In blocks of estimates, so that memory does not grow with their number.
         step = max(1, _HELD // len(self.support))
         for begin in range(0, len(y), step):
@@ -178,11 +184,12 @@ class Blend(Prior):
             top = logs.max(axis=1)
             kernel = np.exp(logs - top[:, None])
             # Each is at least ``_SHARED``, since the largest term of the kernel is 1.
-            densities = kernel @ self._relative
-            weight = kernel * ((self.probabilities / densities) @ self._relative.T)
+            densities = product(kernel, self._relative)
+            weight = kernel * product(self.probabilities / densities, self._relative.T)
             weight /= weight.sum(axis=1, keepdims=True)
+            mean = product(weight, self.support)
             log_scale = top + noise.log_density(y[rows], nearest[rows])
-            yield _Terms(rows, kernel, densities, weight, weight @ self.support, log_scale)
+            yield _Terms(rows, kernel, densities, weight, mean, log_scale)
 
     @classmethod
     def fit(cls, estimate: FrequencyEstimate, *args: Any, **options: Any) -> Self:

@@ -66,18 +66,20 @@ def fit_risk(
     pseudo_count
         c of the fit.
     """
+    from ldpopt.priors.product_kernels import product  # imports numba
+
     size = binned.size
     variance = binned.noise.sd**2
-    probability = densities @ weights
-    mean = firsts @ weights / probability
+    probability = product(densities, weights)
+    mean = product(firsts, weights) / probability
     spread = np.maximum(second / probability - mean**2, 0.0)
     # How each posterior mean moves with each weight: with the curvature of the fit this gives what
     # refitting the prior adds to the sum of the slopes.
     moves = (firsts - densities * mean[:, None]) / probability[:, None]
     rows = densities * (np.sqrt(size) / probability)[:, None]
-    curvature = rows.T @ rows
+    curvature = product(rows.T, rows)
     curvature.flat[:: len(weights) + 1] += pseudo_count / weights**2
-    responses = moves.T @ (moves * size[:, None])
+    responses = product(moves.T, moves * size[:, None])
     refit = float(np.trace(np.linalg.solve(curvature, responses))) / variance
     distance = size @ (mean - binned.y) ** 2
     slopes = size @ spread

@@ -91,6 +91,8 @@ class Mixture(Discrete):
         component that only this component explains; it is solved to a certified gap of 1e-7 nats.
         Cost: one pass over d, then milliseconds.
         """
+        from ldpopt.priors.product_kernels import product  # imports numba
+
         counts = EstimatedCounts.of(estimate, value_dependent=value_dependent)
         binned = Binned.of(counts, share_of(estimate))
         edges = cell_edges(binned)
@@ -109,7 +111,7 @@ class Mixture(Discrete):
         first_law = ends[-1]
         law, simple = weigh_laws(
             binned.size,
-            likelihoods[:, :first_law] @ average,
+            product(likelihoods[:, :first_law], average),
             of_laws,
             sizes,
         )
