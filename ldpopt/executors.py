@@ -361,7 +361,10 @@ class _Cluster:
         return max(1, int(sum(threads.values())) * _AHEAD)
 
     def require_workers(self) -> None:
-        """Raise an error if the cluster has been without workers for longer than the patience."""
+        """Raise an error if the cluster cannot be reached, or had no workers for the patience."""
+        # Calls that were sent as the connection closed may never end, not even in an error.
+        if self._client.status == "closed":
+            raise self._dask.gone()
         self.calls()
         idle = self._idle_since
         if idle is not None and time.monotonic() - idle > self._dask.patience:

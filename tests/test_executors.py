@@ -202,6 +202,14 @@ def test_a_connection_that_is_lost_is_named_whatever_dask_raises(
         list(Dask(cluster.scheduler_address, NET_SECONDS).run(half, [1, 2, 3]))
 
 
+def test_a_lost_connection_is_named_while_calls_wait_for_it():
+    """A call that was sent as the connection closed has no outcome, and would wait for ever."""
+    client = SimpleNamespace(status="closed", nthreads=lambda **_: {"tcp://here:2": 1})
+    cluster = executors._Cluster(client, Dask("tcp://here:1"))
+    with pytest.raises(WorkersError, match="went away: start it, then run again"):
+        cluster.require_workers()
+
+
 def test_a_connection_that_is_given_up_leaves_no_traceback_in_the_log():
     logger = logging.getLogger("distributed.client")
     records = BufferingHandler(capacity=10)

@@ -2,14 +2,15 @@
 
 Eight values share a table of the 256 sums that a byte can stand for, as in ``packed``; here eight
 bytes are read as one word, which takes a third of the time. Sums are whole numbers below 2⁶³: they
-are the same in whatever order they are added. Compiling takes about a second per process.
+are the same in whatever order they are added. Compiling takes about a second, and is kept on disk.
 """
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from ldpopt.closed_form.compiling import compiled, inlined
 
 Words = NDArray[np.uint64]
 Whole = NDArray[np.int64]
@@ -48,7 +49,7 @@ def of_values(of_bytes: Whole, d: int) -> Whole:
     return np.asarray((of_bytes @ _BITS_OF).reshape(-1)[:d])
 
 
-@numba.njit(nogil=True, inline="always")
+@inlined
 def _eight(tables: Whole, column: int) -> tuple[Whole, ...]:
     """Return the tables of a word's eight bytes."""
     # By name: as rows of a matrix, each look-up would compute its row's address anew.
@@ -65,14 +66,14 @@ def _eight(tables: Whole, column: int) -> tuple[Whole, ...]:
     )
 
 
-@numba.njit(nogil=True, inline="always")
+@inlined
 def _byte(word: np.uint64, place: int) -> np.uint64:
     """Return the byte of a word at a place, counted from the lowest one."""
     return (word >> np.uint64(8 * place)) & _BYTE
 
 
 # The kernels let go of the interpreter's lock, so that threads may share the work.
-@numba.njit(nogil=True)
+@compiled
 def add_values(words: Words, tables: Whole, totals: Whole) -> None:
     """Add to the total of each row the values of its bits; tables as of ``tables_of``."""
     for column in range(words.shape[1]):
@@ -86,7 +87,7 @@ def add_values(words: Words, tables: Whole, totals: Whole) -> None:
             totals[i] += even + odd
 
 
-@numba.njit(nogil=True)
+@compiled
 def add_weights(words: Words, weights: Whole, of_bytes: Whole) -> None:
     """Add the weight of each row to what its bytes have, shape (bytes, 256)."""
     for column in range(words.shape[1]):
