@@ -31,6 +31,16 @@ class Isotonic(ABC):
     def project(self, values: Array, weights: Array | None = None) -> Array:
         """Return the nearest values that keep the order, of the same shape (..., d)."""
 
+    @property
+    def forest(self) -> ForestOrder | None:
+        """The order itself if it is one of rooted trees, else None."""
+        return None
+
+    @property
+    def top_set(self) -> NDArray[np.bool_] | None:
+        """Which values are at least as large as all others, if that is the order, else None."""
+        return None
+
 
 class ForestOrder(Isotonic):
     """An order of rooted trees, whose nodes are single values or sets of equal ones.
@@ -65,6 +75,11 @@ class ForestOrder(Isotonic):
             # The values node by node, and where each node starts among them.
             self._values_of_nodes = np.argsort(node, kind="stable")
             self._starts = np.searchsorted(node[self._values_of_nodes], np.arange(size))
+
+    @property
+    def forest(self) -> ForestOrder:
+        """The order itself."""
+        return self
 
     @classmethod
     def of_chain(cls, chain: Index) -> ForestOrder:
@@ -237,6 +252,11 @@ class TopSetOrder(Isotonic):
 
     def __init__(self, is_member: NDArray[np.bool_]) -> None:
         self.is_member = is_member
+
+    @property
+    def top_set(self) -> NDArray[np.bool_]:
+        """The members."""
+        return self.is_member
 
     def project(self, values: Array, weights: Array | None = None) -> Array:
         """Return the nearest values; all weights are the same."""

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form import Groups, KnownMargins
-from ldpopt.constraints import Bounds, Constraint, GroupTotals, Hierarchy, Near, SumsTo
-from ldpopt.constraints.isotonic import ForestOrder, Isotonic, joined, order_of
+from ldpopt.constraints import Bounds, Constraint, GroupTotals, Hierarchy, SumsTo
+from ldpopt.constraints.base import Ball
+from ldpopt.constraints.isotonic import Isotonic, joined, order_of
 from ldpopt.discovery.row_facts import RowFacts, row_facts
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
@@ -93,7 +94,7 @@ class Setting:
     oracle: PureProtocol | None
     noise: Noise | None
     row: tuple[Array, float, float] | None = None
-    ball: Near | None = None
+    ball: Ball | None = None
     margins: KnownMargins | None = None
     _problems: dict[Any, Formulation] = field(default_factory=dict, init=False, repr=False)
 
@@ -191,14 +192,11 @@ def _row(problem: Formulation, d: int) -> tuple[Array, float, float] | None:
     return None if apart is None else (apart.coefficients, apart.lower, apart.upper)
 
 
-def _ball(problem: Formulation, d: int) -> Near | None:
-    balls = [part for part in problem.constraints if isinstance(part, Near)]
-    others = tuple(part for part in problem.constraints if not isinstance(part, Near))
+def _ball(problem: Formulation, d: int) -> Ball | None:
+    balls = [part.ball for part in problem.constraints if part.ball is not None]
+    others = tuple(part for part in problem.constraints if part.ball is None)
     is_alone = len(balls) == 1 and Formulation(problem.loss, others).is_box(d)
-    # The largest deviation is a box.
-    if not is_alone or balls[0].norm == np.inf or balls[0].weights is not None:
-        return None
-    return balls[0]
+    return balls[0] if is_alone and balls[0].weights is None else None
 
 
 def _noise(estimate: FrequencyEstimate) -> Noise | None:
@@ -241,7 +239,8 @@ def _order(constraints: tuple[Constraint, ...], facts: RowFacts, d: int) -> Isot
         return None
     order = joined(orders, d)
     # An order without a pair leaves everything as it is.
-    is_empty = isinstance(order, ForestOrder) and not len(order.pairs())
+    forest = None if order is None else order.forest
+    is_empty = forest is not None and not len(forest.pairs())
     return None if is_empty else order
 
 

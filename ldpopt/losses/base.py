@@ -25,6 +25,7 @@ from ldpopt.printable import latex_text
 
 if TYPE_CHECKING:
     import cvxpy as cp
+    from scipy.sparse import csr_array
     from scipy.sparse.linalg import LinearOperator
 
     from ldpopt.losses.pooling import Pooling
@@ -58,6 +59,22 @@ class Smoothing(NamedTuple):
     squares: SeparableLoss
     chain: NDArray[np.int64]
     price: float
+
+
+class Totals(NamedTuple):
+    """What the measured totals A f of groups add to the second derivatives of a loss.
+
+    Attributes
+    ----------
+    members
+        A, sparse of shape (m, d).
+    curvature, sensitivity
+        Second derivatives in each total twice, and (negated) in it and its measurement, shape (m,).
+    """
+
+    members: csr_array
+    curvature: Array
+    sensitivity: Array
 
 
 class EffectiveDomain:
@@ -173,6 +190,26 @@ class Structure:
 
     adds_over_values: ClassVar[bool] = False
     """Whether it is a sum of convex functions of one value each, whose slopes ``gradient`` has."""
+
+    adds_over_totals: ClassVar[bool] = False
+    """Whether it is a sum over values and over the totals of groups, which ``totals`` describes."""
+
+    def totals(self, f: Array) -> Totals | None:
+        """Return what the totals of groups add at f, shape (d,); None where no group is measured.
+
+        Only where ``sensitivity`` is known.
+        """
+        return None
+
+    def moved(self, by: Array) -> Loss:
+        """Return the loss for measurements of its own that moved as the values did, by b (d,).
+
+        A loss that has none is returned itself.
+        """
+        return self  # type: ignore[return-value]  # a part of Loss alone
+
+    is_penalty: ClassVar[bool] = False
+    """Whether it measures f alone: over several measurements it then counts once."""
 
     def priced_chain(self, d: int) -> NDArray[np.int64] | None:
         """Return the chain of which it is the total variation; None for another function."""
@@ -655,6 +692,14 @@ class WeightedSum(SeparableLoss):
                 # The minimiser depends on the ratio of the two weights alone.
                 return Smoothing(loss, chain, price / weight) if has_one_weight else None
         return None
+
+    def moved(self, by: Array) -> Loss:
+        """Return the sum of the terms for measurements that moved; itself if no term has any."""
+        leaves = list(self.leaves())
+        terms = [leaf.moved(by) for _, leaf in leaves]
+        if all(term is leaf for term, (_, leaf) in zip(terms, leaves, strict=True)):
+            return self
+        return WeightedSum(terms, [weight for weight, _ in leaves])
 
     @property
     def adds_over_values(self) -> bool:  # type: ignore[override]

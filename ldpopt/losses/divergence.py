@@ -244,6 +244,7 @@ class Entropy(_Divergence):
     """
 
     formula: ClassVar[str] = "Σf log f"
+    is_penalty = True
 
     @property
     def latex(self) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses.base import ROUNDINGS, Loss, SeparableLoss, within_all
+from ldpopt.losses.base import ROUNDINGS, Loss, SeparableLoss, Totals, within_all
 from ldpopt.losses.posterior import PosteriorMean
 from ldpopt.losses.quadratic import LeastSquares, WeightedLeastSquares
 from ldpopt.sources import Sources
@@ -67,22 +67,6 @@ class Term(NamedTuple):
         )
 
 
-class Totals(NamedTuple):
-    """What the measured totals A f of groups add to the second derivatives of a joint loss.
-
-    Attributes
-    ----------
-    members
-        A, sparse of shape (m, d).
-    curvature, sensitivity
-        Second derivatives in each total twice, and (negated) in it and its measurement, shape (m,).
-    """
-
-    members: csr_array
-    curvature: Array
-    sensitivity: Array
-
-
 class JointLoss(Loss):
     """Σ_k w_k ℓ(A_k f; ỹ_k): a loss added over the measurements of a ``Sources``.
 
@@ -112,6 +96,8 @@ class JointLoss(Loss):
     >>> loss.value(np.array([0.5, 0.3]), sources.combined()).round(6)  # ½ (.01 + .01)/.04
     np.float64(0.25)
     """
+
+    adds_over_totals = True
 
     def __init__(self, loss: Loss, sources: Sources) -> None:
         self.loss = loss
@@ -243,10 +229,7 @@ class JointLoss(Loss):
         return total
 
     def totals(self, f: Array) -> Totals | None:
-        """Return what the totals of groups add at f, shape (d,); None where no group is measured.
-
-        Only where ``sensitivity`` is known.
-        """
+        """Return what the totals of groups add at f, shape (d,); None where none is measured."""
         from scipy import sparse
 
         terms = [term for term in self._terms if term.members is not None]

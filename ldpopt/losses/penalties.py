@@ -26,6 +26,7 @@ class _Penalty(Loss):
 
     has_shared_kinks = True
     is_nonnegative = True
+    is_penalty = True
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return f̃ as a placeholder: nothing depends on it."""

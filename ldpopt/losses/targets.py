@@ -63,6 +63,8 @@ class FromReference(Loss):
         If the reference is not a vector of finite numbers.
     """
 
+    is_penalty = True
+
     def __init__(self, reference: ArrayLike) -> None:
         self.reference = validate.vector("reference", reference)
 

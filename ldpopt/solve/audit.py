@@ -23,7 +23,6 @@ from ldpopt.risks import Collection, Derivative, Evidence
 from ldpopt.risks.collection import Kind, Moves
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.jacobian import jacobian
-from ldpopt.solve.joint import about_moved
 from ldpopt.tables import ShownAsTable, TitledTable, data_frame
 
 Array = NDArray[np.float64]
@@ -213,14 +212,14 @@ class _Judge:
     ) -> Array:
         """Return the minimisers for the collection's estimate, or for a stack of moved ones."""
         raw = self.collection.raw
-        if about_moved(self.loss, np.zeros(raw.d)) is self.loss:
+        if self.loss.moved(np.zeros(raw.d)) is self.loss:
             return problem.minimise(estimate)
         if estimate.frequencies.ndim == 1:
             return problem.minimise(raw)
         # Groups are measured too: what moved the combination moved each measurement.
         rows = []
         for row in estimate.frequencies:
-            loss = about_moved(self.loss, row - raw.frequencies)
+            loss = self.loss.moved(row - raw.frequencies)
             moved = self.collection.moved(row)
             rows.append(self.build(loss, constraints).minimise(moved))
         return np.stack(rows)

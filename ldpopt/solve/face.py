@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.constraints import LinearInequalities, Smooth
+from ldpopt.constraints import Constraint, LinearInequalities
 from ldpopt.errors import NoDerivativeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
-from ldpopt.losses.base import SeparableLoss
-from ldpopt.losses.joint import JointLoss, Totals
+from ldpopt.losses.base import Totals
 from ldpopt.solve.certificate.active_rows import NormalEquations
 from ldpopt.solve.certificate.competitors import stated
 from ldpopt.solve.certificate.intervals import Box
@@ -338,7 +337,7 @@ def _second_derivatives(loss: Loss, start: FrequencyEstimate, f: Array) -> tuple
     smooth = loss.smooth_part
     sensitivity = None if smooth is None else loss.sensitivity(f, start)
     # Of several measurements the totals of groups are added by ``Face.with_totals``.
-    is_sum = smooth is not None and (smooth.separable is not None or isinstance(smooth, JointLoss))
+    is_sum = smooth is not None and (smooth.separable is not None or smooth.adds_over_totals)
     if smooth is None or sensitivity is None or not loss.convex or not is_sum:
         raise NoDerivativeError(
             f"no exact derivative: {loss!r} is not a smooth convex sum over values whose second "
@@ -395,7 +394,7 @@ def _signs(differences: Array, along: Array) -> Array:
 def _bounds(formulation: Formulation, start: FrequencyEstimate, f: Array) -> Box:
     region = formulation.region(start.d)
     smooth = formulation.loss.smooth_part
-    assert isinstance(smooth, SeparableLoss | JointLoss)  # _second_derivatives has looked
+    assert smooth is not None  # _second_derivatives has looked
     ends = stated(smooth, start, region, f)
     return Box(*(np.broadcast_to(end, f.shape) for end in ends))
 
@@ -413,7 +412,8 @@ def _rows_near(formulation: Formulation, start: FrequencyEstimate, f: Array) -> 
     """Return the rows of all constraints that are near one of their ends at f."""
     d = start.d
     # Sums of differences have a form without further variables, which their rows do not show.
-    plain = [one for one in formulation.constraints if not isinstance(one, Smooth)]
+    faces = {one: one.face(f, NEAR) for one in formulation.constraints}
+    plain = [one for one, face in faces.items() if face is None]
     source = RowsOfTrials(Formulation(formulation.loss, tuple(plain)), d)
     if source.curved:
         raise NoDerivativeError(
@@ -426,8 +426,7 @@ def _rows_near(formulation: Formulation, start: FrequencyEstimate, f: Array) -> 
             "not known here"
         )
     parts = [_held(system, f, "a row of the constraints")]
-    smooths = [one for one in formulation.constraints if isinstance(one, Smooth)]
-    parts += [_held_differences(smooth, f) for smooth in smooths]
+    parts += [_held_differences(one, face, f) for one, face in faces.items() if face is not None]
     loss = formulation.loss
     smoothing = loss.smoothing(d) if loss.has_shared_kinks else None
     if smoothing is not None:
@@ -480,11 +479,10 @@ def _rows(
     )
 
 
-def _held_differences(smooth: Smooth, f: Array) -> HeldRows:
+def _held_differences(smooth: Constraint, rows: LinearInequalities, f: Array) -> HeldRows:
     """Return the sums of differences that have reached their bound, and the differences at 0."""
     from scipy import sparse
 
-    rows = smooth.face(f, NEAR)
     # The rows of ``face`` are one sum, then its differences that are 0, for each bound.
     sums = np.flatnonzero(rows.lower == -np.inf)
     ends = [*sums[1:], len(rows.lower)]

@@ -23,7 +23,7 @@ from ldpopt import validate
 from ldpopt.constraints import LinearInequalities
 from ldpopt.errors import InvalidInputError, NoDerivativeError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses.joint import JointLoss, Totals
+from ldpopt.losses.base import Totals
 from ldpopt.solve.certificate.competitors import AT_END
 from ldpopt.solve.face import EXACT, Face, face_of
 from ldpopt.solve.formulation import Formulation
@@ -270,7 +270,7 @@ def jacobian(
         return separate
     face = face_of(formulation, start, f)
     loss = formulation.loss
-    totals = loss.totals(f) if isinstance(loss, JointLoss) else None
+    totals = loss.totals(f)
     if totals is not None:
         face = face.with_totals(totals)
         if direction is not None:

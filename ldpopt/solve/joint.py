@@ -7,25 +7,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses import (
-    Entropy,
-    GroupNorm,
-    KLTo,
-    L1To,
-    LeastSquares,
-    Loss,
-    TotalVariation,
-    WeightedLeastSquares,
-    WeightedSum,
-)
+from ldpopt.losses import LeastSquares, Loss, WeightedLeastSquares, WeightedSum
 from ldpopt.losses.joint import JointLikelihood, JointLoss
 from ldpopt.solve.formulation import Formulation
 from ldpopt.sources import Sources
 
 Array = NDArray[np.float64]
-
-# Losses that measure f alone: over several measurements they count once.
-_PENALTIES = (Entropy, GroupNorm, KLTo, L1To, TotalVariation)
 
 
 def about_one(
@@ -47,25 +34,23 @@ def about_one(
     leaves = list(loss.leaves())
     if leaves[0][1] is not loss:
         # Of all leaves: a penalty inside an inner sum would otherwise count once per measurement.
-        terms = [
-            term if isinstance(term, _PENALTIES) else _joint(term, measured) for _, term in leaves
-        ]
+        terms = [term if term.is_penalty else _joint(term, measured) for _, term in leaves]
         loss = WeightedSum(terms, [weight for weight, _ in leaves])
     else:
-        loss = _joint(loss, measured)
-        # Alone a factor of the loss changes nothing, and the plain loss has more closed forms.
-        if isinstance(loss, WeightedLeastSquares) and np.ptp(loss.weights) == 0:
-            loss = LeastSquares()
+        loss = _joint(loss, measured, is_alone=True)
     return problem.with_loss(loss), measured.combined()
 
 
-def _joint(loss: Loss, sources: Sources) -> Loss:
-    """Return the sum of a loss over the sources, but for a constant."""
+def _joint(loss: Loss, sources: Sources, *, is_alone: bool = False) -> Loss:
+    """Return the sum of a loss over the sources, but for a constant, and alone for a factor."""
     joint = JointLoss(loss, sources)
     if not sources.is_plain:
         return joint
     if joint.is_square:
-        return WeightedLeastSquares(sources.own_precision)
+        weights = sources.own_precision
+        # The plain loss has more closed forms.
+        has_one_weight = is_alone and np.ptp(weights) == 0
+        return LeastSquares() if has_one_weight else WeightedLeastSquares(weights)
     # Of measurements of the values themselves the likelihood is a sum over values.
     is_sum_over_values = loss.is_likelihood and loss.separable is not None
     return JointLikelihood(loss, sources) if is_sum_over_values else joint
@@ -82,14 +67,3 @@ def require_combinable(loss: Loss) -> None:
                 "the combination of several measurements, whose noise is known, does not decide "
                 f"what {term.loss!r} finds: use LeastSquares(), which weighs each by its precision"
             )
-
-
-def about_moved(loss: Loss, by: Array) -> Loss:
-    """Return a loss for sources that moved as the values did, by b of shape (d,); others as is."""
-    if isinstance(loss, JointLoss):
-        return loss.moved(by)
-    leaves = list(loss.leaves())
-    if not any(isinstance(term, JointLoss) for _, term in leaves):
-        return loss
-    terms = [about_moved(term, by) for _, term in leaves]
-    return WeightedSum(terms, [weight for weight, _ in leaves])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt.closed_form import with_margins
-from ldpopt.constraints import Hierarchy, Linear
+from ldpopt.constraints import Hierarchy, Linear, Near
 from ldpopt.discovery.code.kernels import kernels_of
 from ldpopt.discovery.code.languages import LANGUAGES
 from ldpopt.discovery.code.steps import Step, steps_of
@@ -52,7 +52,8 @@ def _nearest(values: Array, setting: Setting) -> Array:
         weights, low, high = setting.row
         parts.append(Linear(weights[None], low, high))
     if setting.ball is not None:
-        parts.append(setting.ball)
+        ball = setting.ball
+        parts.append(Near(ball.reference, ball.radius, norm=ball.norm))
     match = closed_form_for(Formulation(LeastSquares(), tuple(parts)), setting.estimate(values))
     assert match is not None  # one row or one ball beside a box
     return match.evaluate()

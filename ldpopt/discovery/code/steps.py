@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.constraints.isotonic import ForestOrder, TopSetOrder
 from ldpopt.discovery.operator import Operator
 from ldpopt.discovery.setting import Setting
 from ldpopt.errors import UnsupportedProblemError
@@ -147,14 +146,15 @@ def _clip_above(setting: Setting, _: bool) -> list[Step]:
 
 def _pool(setting: Setting, _: bool) -> list[Step]:
     order = setting.order
-    if isinstance(order, TopSetOrder):
-        return [Step("top set", {}, arrays={"member": order.is_member.astype(np.int64)})]
-    if not isinstance(order, ForestOrder):
+    if order is not None and order.top_set is not None:
+        return [Step("top set", {}, arrays={"member": order.top_set.astype(np.int64)})]
+    forest = None if order is None else order.forest
+    if forest is None:
         raise UnsupportedProblemError(
             "code for pooling is written for chains, trees, peaks and top sets, not for other "
             "partial orders, whose flows would take a library: solve these with problem.solve"
         )
-    parents = np.asarray(order.parents)
+    parents = np.asarray(forest.parents)
     size = len(parents)
     # The number of a node is its place: those above it come first.
     place = np.empty(size, dtype=np.int64)
@@ -162,11 +162,11 @@ def _pool(setting: Setting, _: bool) -> list[Step]:
     above = np.full(size, size)
     is_below = parents >= 0
     above[place[is_below]] = place[parents[is_below]]
-    node = place if order._node is None else place[order._node]
+    node = place if forest._node is None else place[forest._node]
     is_chain = bool(np.array_equal(above, [size, *range(size - 1)]))
     is_plain = bool(np.array_equal(node, np.arange(len(node))))
     arrays = {"node": None if is_plain else node, "parent": None if is_chain else above}
-    return [Step("pool values", {"nodes": size, "sign": order.sign}, arrays=arrays)]
+    return [Step("pool values", {"nodes": size, "sign": forest.sign}, arrays=arrays)]
 
 
 def _topological(parents: Array) -> Array:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ldpopt.closed_form.brackets import End, bracketed_root
 from ldpopt.constraints import Constraint, Smooth
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses import KLTo, L1To, LeastSquares, Loss, TotalVariation, WeightedSum
+from ldpopt.losses import KLTo, L1To, LeastSquares, Loss, TotalVariation
 from ldpopt.losses.targets import FromReference
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths.closed_forms.ball_roots import BallRoots, ball_roots
@@ -102,8 +102,10 @@ def _in_ball(formulation: Formulation, estimate: FrequencyEstimate) -> Match | N
 
 def _is_strictly_convex(loss: Loss) -> bool:
     """Return whether the minimiser is unique for every multiplier, and so changes continuously."""
-    parts = loss.parts if isinstance(loss, WeightedSum) else [(1.0, loss)]
-    return any(term.separable is not None and not term.has_kinks for _, term in parts)
+    return any(
+        weight > 0 and term.separable is not None and not term.has_kinks
+        for weight, term in loss.leaves()
+    )
 
 
 class _Search(NamedTuple):
@@ -148,10 +150,7 @@ class _Search(NamedTuple):
     def _form_of(self, estimate: FrequencyEstimate) -> Callable[[float], Array]:
         """Return the minimiser of one vector as a function of the multiplier."""
         # With a price of its own the loss would not be priced in proportion to the multiplier.
-        if (
-            isinstance(self.ball.distance, TotalVariation)
-            and self.loss.smoothing(estimate.d) is None
-        ):
+        if self._is_variation(estimate.d) and self.loss.smoothing(estimate.d) is None:
             priced = self.others.with_loss(self.loss + self.ball.distance)
             form = smoothed(priced, estimate)
             # One form for all multipliers: to find it takes longer than to evaluate it.
@@ -159,18 +158,21 @@ class _Search(NamedTuple):
                 return form.at
         return lambda multiplier: self._at(estimate, multiplier)
 
+    def _is_variation(self, d: int) -> bool:
+        return self.ball.distance.priced_chain(d) is not None
+
     def _excess(self, estimate: FrequencyEstimate, f: Array) -> Array:
         return self.ball.distance.value(f, estimate) - self.ball.limit
 
     def knows_the_nearest(self, estimate: FrequencyEstimate) -> bool:
         """Return whether there is a form for the other constraints' deepest point in the ball."""
-        if isinstance(self.ball.distance, TotalVariation):
+        if self._is_variation(estimate.d):
             return True
         return closed_form_for(self.others.with_loss(self.ball.distance), estimate) is not None
 
     def _deepest(self, estimate: FrequencyEstimate, start: Array) -> Array:
         """Return that point; ``start`` satisfies the other constraints."""
-        if isinstance(self.ball.distance, TotalVariation):
+        if self._is_variation(estimate.d):
             # All values are treated alike there, so that they may all be their mean.
             return np.full(start.shape, start.mean())
         match = closed_form_for(self.others.with_loss(self.ball.distance), estimate)

@@ -123,12 +123,12 @@ def pool_in_the_root(formulation: Formulation, estimate: FrequencyEstimate) -> M
     """Return pooling between bounds inside the root of the total's multiplier."""
     d = estimate.d
     apart = taken_apart(formulation, d)
-    if apart is None or not isinstance(apart.order, ForestOrder):
+    order = None if apart is None else apart.order.forest
+    if apart is None or order is None:
         return None
     pooling = formulation.loss.pooling(estimate)
     if pooling is None:
         return None
-    order = apart.order
     # Only the name depends on it here: the root is chosen when the form is evaluated.
     has_total = apart.rest.total(d) is not None
     name = "pava between bounds, one root" if has_total else "pava between bounds"

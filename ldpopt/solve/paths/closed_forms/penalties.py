@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ldpopt import closed_form
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses import GroupNorm, L1To, LeastSquares, Loss, TotalVariation, WeightedSum
+from ldpopt.losses import GroupNorm, L1To, LeastSquares, Loss
 from ldpopt.solve.formulation import Formulation, Region
 from ldpopt.solve.paths.closed_forms.lookup import closed_form_for
 from ldpopt.solve.paths.closed_forms.registry import Match, solves_family
@@ -33,11 +33,14 @@ class _Squares(NamedTuple):
 
 def _squares_of(loss: Loss) -> _Squares | None:
     """Return the squares of a sum; None where there is no sum, or no square in it."""
-    if not isinstance(loss, WeightedSum):
+    leaves = list(loss.leaves())
+    if leaves[0][1] is loss:
         return None
     squares = []
     others = []
-    for weight, term in loss.parts:
+    for weight, term in leaves:
+        if weight == 0:
+            continue
         # By the family: a posterior mean, say, is the point that another square starts from.
         if isinstance(term, LeastSquares) and term.family is LeastSquares and term.is_square:
             squares.append((weight, term))
@@ -68,9 +71,9 @@ def _with_variation(formulation: Formulation, estimate: FrequencyEstimate) -> Ma
         return None
     ((price, term),) = squares.others
     region = formulation.region(estimate.d)
-    if not isinstance(term, TotalVariation) or not _treats_values_alike(region):
+    chain = term.priced_chain(estimate.d)
+    if chain is None or not _treats_values_alike(region):
         return None
-    chain = slice(None) if term.order is None else term.order
 
     def target() -> Array:
         smooth = np.array(squares.target(estimate))

@@ -46,9 +46,9 @@ def split_by_slopes(formulation: Formulation, estimate: FrequencyEstimate) -> Ma
     if not (loss.adds_over_values and loss.convex):
         return None
     apart = taken_apart(formulation, d)
-    if apart is None or not isinstance(apart.order, ForestOrder):
+    order = None if apart is None else apart.order.forest
+    if apart is None or order is None:
         return None
-    order = apart.order
     rest = apart.rest
     name = "split by slopes" if rest.total(d) is None else "split by slopes, one root"
     return Match(name, lambda: _split_by_support(estimate, rest, order))
