@@ -304,7 +304,9 @@ def test_verify_writes_its_files_and_succeeds(tmp_path, small_ledger):
     # A line per topic: the output is no terminal.
     topics = [claim.topic for claim in small_ledger.values()]
     assert [line.rpartition(": 1 claim, ")[0] for line in lines[1:3]] == topics
-    assert lines[-3:-1] == [f"Wrote {folder / name}." for name in ("claims.json", "report.html")]
+    written = [f"Wrote {folder / name}." for name in ("claims.json", "report.html")]
+    shown = f"{folder / 'report.html'}#ID shows the evidence of the claim ID."
+    assert lines[-4:-1] == [*written, shown]
     assert lines[-1].startswith("2 claims: 1 proved, 0 holds, 1 holds-as-corrected, 0 fails")
     assert "; all as expected" in lines[-1]
 

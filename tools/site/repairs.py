@@ -14,10 +14,9 @@ _BACK_LINK = re.compile(r"(reference/generated/([\w.]+)\.html)#([\w.]+)")
 
 _UNFOLD = '<summary><span class="toctree-toggle"'
 
-# A link whose text is one name of an object, plain or as code.
+# One long name of an object, in a link or in code.
 _NAME = re.compile(
-    r'(<a class="[^"]*reference internal[^"]*"[^>]*>(?:<code[^>]*><span class="pre">)?)'
-    r"([\w.]{16,}(?:\(\))?)(?=<)"
+    r'(<a [^>]*reference internal[^>]*>|<span class="pre">)([\w.]{16,}(?:\(\))?)(?=</)'
 )
 # The ends of its words: behind a dot or an underscore, before a capital or a bracket.
 _WORD_END = re.compile(r"(?<=[._])(?=\w)|(?<=[a-z])(?=[A-Z(])")
@@ -44,9 +43,9 @@ def repair(html: Path) -> None:
         page.write_text(text, encoding="utf-8")
 
 
-def _breakable(link: re.Match[str]) -> str:
-    """Return a link to an object whose name may go on in the next line after each of its words."""
-    return link[1] + _WORD_END.sub("<wbr>", link[2])
+def _breakable(name: re.Match[str]) -> str:
+    """Return a name that may go on in the next line after each of its words."""
+    return name[1] + _WORD_END.sub("<wbr>", name[2])
 
 
 def _opening(picture: re.Match[str]) -> str:
