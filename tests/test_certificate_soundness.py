@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
-from ldpopt.constraints import AtMost, Bounds, Custom, Fixed, Linear, NonNegative, SumsTo
+from ldpopt.constraints import AtMost, Bounds, Custom, Fixed, Linear, Near, NonNegative, SumsTo
 from ldpopt.errors import InvalidInputError
 from ldpopt.losses.base import ROUNDINGS
 from ldpopt.solve.certificate import (
@@ -41,11 +41,18 @@ from ldpopt.solve.certificate import (
     shared_kinks,
     total_prices,
 )
+from ldpopt.solve.certificate.certificate import scale_of
 from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers
 from ldpopt.solve.certificate.dual import _steps
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.quick_gap import quick_gap
+from ldpopt.solve.slope_gap import slope_gap
+from ldpopt.solve.status import ACCURACIES
 from tests import exact_minima
+
+UNCHARGED = 1e-13
+"""Part of the scale that rounding may take from a quick bound: 1e-5 of what a status promises."""
 
 TOLERANCE = 1e-9
 """That of ``is_optimal`` where none is stated."""
@@ -490,6 +497,63 @@ def test_no_gap_is_below_the_rise(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_no_wrong_multiplier_makes_a_gap_too_small(name):
     check_family(name, 2, trials_of(name), planted=True)
+
+
+def on_a_plane(generator, count) -> Iterator[Case]:
+    """Yield least-squares problems with a total alone, whose minimum is one division per value."""
+    while True:
+        weights, target, *_ = quadratic_set(generator, "free")
+        d = len(target)
+        exact_weights = exact_minima.fractions(weights)
+        exact_target = exact_minima.fractions(target)
+        price = (sum(exact_target) - 1) / sum(1 / weight for weight in exact_weights)
+        minimiser = [t - price / w for t, w in zip(exact_target, exact_weights, strict=True)]
+        points = np.tile(exact_minima.as_doubles(minimiser), (count, 1))
+        for point in points[1:]:
+            gains, gives = generator.choice(d, 2, replace=False)
+            step = 10 ** generator.uniform(-16, 0) * np.abs(point).max()
+            point[gains] += step
+            point[gives] -= step
+
+        def value(f, weights=exact_weights, target=exact_target):
+            return sum(w * (s - t) ** 2 / 2 for w, s, t in zip(weights, f, target, strict=True))
+
+        lowest = value(minimiser)
+        rises = [value(exact_minima.fractions(point)) - lowest for point in points]
+        estimate = FrequencyEstimate(np.tile(target, (count, 1)))
+        problem = Problem(losses.WeightedLeastSquares(weights), [SumsTo(1.0)])
+        yield Case(problem, estimate, points, rises)
+
+
+def quick_bounds(case) -> Iterator:
+    """Yield the bounds at which acceptance looks first, in balls that cut nothing off as well."""
+    problem, estimate, points, _ = case
+    yield quick_gap(problem, estimate, points)
+    yield slope_gap(problem, estimate, points)
+    if problem.region(estimate.d).lower_count:
+        for norm in (1, 2, "kl"):
+            # No vector of the simplex is so far from the uniform one.
+            ball = Near(np.full(estimate.d, 1 / estimate.d), 2.5, norm)
+            around = Problem(problem.loss, [*problem.constraints, ball])
+            yield slope_gap(around, estimate, points)
+
+
+@pytest.mark.parametrize("name", ["plane", *(f"{loss} on the simplex" for loss in LIKELIHOODS),
+                                  *(f"box, {kind}" for kind in KINDS)])  # fmt: skip
+def test_what_quick_bounds_leave_uncharged_is_far_below_what_a_status_promises(name):
+    """They charge rounding for the slack of balls alone: of other terms it is measured here."""
+    generator = np.random.default_rng(3)
+    cases = on_a_plane(generator, 20) if name == "plane" else families(generator)[name]
+    seen = 0
+    for case in itertools.islice(cases, 12):
+        inside = case.problem.violation(case.points) <= ACCURACIES["high"].violation
+        for bound in filter(None, quick_bounds(case)):
+            scale = scale_of(case.problem, case.estimate, case.points, bound.terms)
+            for point in np.flatnonzero(inside & np.isfinite(bound.gap)):
+                missing = Fraction(case.rises[point]) - Fraction(float(bound.gap[point]))
+                assert missing <= UNCHARGED * scale[point]
+                seen += 1
+    assert seen > 100
 
 
 def exact_rise(residual, f, lower, upper, modulus):

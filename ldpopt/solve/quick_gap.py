@@ -3,7 +3,8 @@
 Every solve looks at the gap before a point may be called optimal, and the closed forms themselves
 take two or three passes over the values. So the bound here needs the gradient and at most one array
 beside it. It is meant for acceptance, where a small gap settles the matter; the certificate that a
-reader gets is computed in the folder ``certificate``, whatever comes out here.
+reader gets is computed in the folder ``certificate``, whatever comes out here. Rounding is not
+charged: it is below 1e-13 of the scale that a status is relative to, which promises 1e-8 of it.
 
 With the gradient g and the strong convexity m of the loss at f, L(f) - min L is at most
 
