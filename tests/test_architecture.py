@@ -323,10 +323,10 @@ FAMILIES = ("ldpopt.losses", "ldpopt.constraints")
 ASKED = {
     "claims": 2,
     "discovery": 7,
-    "solve.certificate": 18,
+    "solve.certificate": 11,
     "solve.coverage": 1,
     "solve.joint": 1,
-    "solve.kkt": 19,
+    "solve.kkt": 16,
     "solve.paths": 11,
     "solve.problem": 1,
 }

@@ -32,6 +32,9 @@ class _Likelihood(SeparableLoss):
 
     nonnegative_data = 4
     is_likelihood = True
+    is_two_sided: ClassVar[bool]
+    """Whether the reports that do not support a value add terms, too."""
+
     _pooling: ClassVar[type[SharesPooling]]
 
     def pooling(self, estimate: FrequencyEstimate) -> SharesPooling:
@@ -92,6 +95,7 @@ class BinomialMLE(_Likelihood):
     1.3
     """
 
+    is_two_sided = True
     _pooling = BinomialPooling
 
     @property
@@ -253,6 +257,7 @@ class MultinomialMLE(_Likelihood):
     0.6931
     """
 
+    is_two_sided = False
     _pooling = MultinomialPooling
 
     @property

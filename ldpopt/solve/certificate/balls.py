@@ -171,14 +171,14 @@ def _slopes(
     """Return the slopes of all values; None for a value that must be 0, or if one is infinite."""
     loss: Any = formulation.loss
     support = loss.support(start)
-    of_value = _divergence if isinstance(loss, KullbackLeibler) else _likelihood
     slopes: list[Slope | None] = []
-    if isinstance(loss, KullbackLeibler):
-        given: list[Any] = [(reference,) for reference in start.frequencies.tolist()]
-    else:
+    of_value: Any = _divergence
+    given: list[Any] = [(reference,) for reference in start.frequencies.tolist()]
+    if loss.is_likelihood:
+        of_value = _likelihood
         floor, slope = loss.constants(start)
-        two_sided = isinstance(loss, BinomialMLE)
-        given = [(share, floor, slope, two_sided) for share in loss.shares(start).tolist()]
+        shares = loss.shares(start).tolist()
+        given = [(share, floor, slope, loss.is_two_sided) for share in shares]
     for v, numbers in enumerate(given):
         if support is not None and (not support[v] or point[v] == upper[v] == 0):
             slopes.append(None)

@@ -142,7 +142,7 @@ def _of_counts(loss: Loss, point: Point) -> Formula | None:
     ends = np.array([point.smallest, point.largest])
     probabilities = floor + slope * ends
     size = abs(floor) + float(np.abs(slope * ends).max())
-    is_binomial = isinstance(loss, BinomialMLE)
+    is_binomial = loss.is_two_sided
     is_clear = probabilities.min() > _CLEAR * size
     if is_binomial:
         is_clear &= 1 - probabilities.max() > _CLEAR * (1 + size)

@@ -134,9 +134,9 @@ def _structure(formulation: Formulation, d: int) -> Structure | None:
         (member,) = tied
         # Of the very types: a class derived from one may state another set. All nodes of a tree
         # together have no total that means anything, so that one makes it a set of equations.
-        if isinstance(member, Smooth) and type(member) is Smooth:
+        if type(member) is Smooth:
             return member
-        if isinstance(member, Hierarchy) and type(member) is Hierarchy and not totals:
+        if type(member) is Hierarchy and not totals:
             return member
         groups = member.disjoint_groups(d)
         if groups is not None:

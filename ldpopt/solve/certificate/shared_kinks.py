@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses import GroupNorm, Loss, MaxAbsolute, TotalVariation, WeightedSum
+from ldpopt.losses import GroupNorm, Loss, MaxAbsolute, TotalVariation
 from ldpopt.solve.certificate.dual import EPS, usable, with_rounding
 from ldpopt.solve.certificate.intervals import Box
 
@@ -333,11 +333,9 @@ _FAMILIES: dict[type[Loss], Family] = {
 }
 
 
-def _terms(loss: Loss, weight: float = 1.0) -> list[tuple[float, Loss]]:
+def _terms(loss: Loss) -> list[tuple[float, Loss]]:
     """Return the terms with shared kinks, each behind its weight."""
-    if isinstance(loss, WeightedSum):
-        return [pair for factor, term in loss.parts for pair in _terms(term, weight * factor)]
-    return [(weight, loss)] if loss.has_shared_kinks else []
+    return [(weight, term) for weight, term in loss.leaves() if weight and term.has_shared_kinks]
 
 
 def are_known(loss: Loss) -> bool:

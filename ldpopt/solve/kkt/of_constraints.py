@@ -230,10 +230,13 @@ def _groups(constraint: constraints.GroupTotals, of: str, names: Names) -> Part:
 
 
 @constraint_part.register
-def _rows(constraint: Polyhedron, of: str, names: Names) -> Part:
+def _hierarchy(constraint: constraints.Hierarchy, of: str, names: Names) -> Part:
     # Its rows are equations: their multipliers may have any sign.
-    if isinstance(constraint, constraints.Hierarchy):
-        return _equations(constraint, of, names)
+    return _equations(constraint, of, names)
+
+
+@constraint_part.register
+def _rows(constraint: Polyhedron, of: str, names: Names) -> Part:
     matrix = names.base("A")
     index = names.index("i")
     multiplier = names.base("ν")
@@ -505,12 +508,15 @@ def _near(constraint: constraints.Near, of: str, names: Names) -> Part:
     if constraint.norm == np.inf:
         lower = constraint.reference - constraint.radius
         return _box_part(lower, constraint.reference + constraint.radius, of, names)
+    if constraint.norm == 1:
+        return _absolute_ball(constraint, of, names)
     _require_slopes(constraint)
-    reference = names.base("r")
-    price = names.symbol("ρ")
-    stated = _Stated(of)
-    difference = F[V] - reference[V]
-    meanings = {reference.name: "the reference", price.name: f"the multiplier of {of}"}
+    return _smooth_ball(constraint, of, names)
+
+
+def _absolute_ball(constraint: constraints.Near, of: str, names: Names) -> Part:
+    """Return the conditions of a ball of absolute deviations, with weights or without."""
+    reference, price, meanings = _letters_of_ball(of, names)
     numbers: dict[str, Array] = {reference.name: constraint.reference}
     weight: Any = sp.Integer(1)
     if constraint.weights is not None:
@@ -518,45 +524,59 @@ def _near(constraint: constraints.Near, of: str, names: Names) -> Part:
         weight = weights[V]
         meanings[weights.name] = "the weights of the deviations"
         numbers[weights.name] = constraint.weights
-    slope = None
+    weighted = "" if constraint.weights is None else " w_v"
     # The absolute value has no derivative where f is the reference: a letter stands for it.
-    if constraint.norm == 1:
-        slope = names.base("s")
-        of_deviation = weight * sp.Abs(difference)
-        weighted = "" if constraint.weights is None else " w_v"
-        meanings[slope.name] = f"slopes of {price.name}{weighted} |f_v - {reference.name}_v|"
-        stated.add("dual feasibility", at_most(sp.Abs(slope[V]), price * weight))
-        # Only where f is the reference may a slope lie between -ρ w and ρ w.
-        stated.add("complementarity", equation(slope[V] * difference, price * of_deviation))
-        distance = total_of(of_deviation.subs(V, U))
-        limit = number(constraint.radius)
-        gradient = slope[V]
-    else:
-        distance, limit, gradient = _distance_of(constraint, reference, price)
-    stated.add("primal feasibility", at_most(distance, limit), ONCE)
-    stated.add("dual feasibility", at_least(price), ONCE)
-    stated.add("complementarity", equation(price * (distance - limit)), ONCE)
+    slope = names.base("s")
+    meanings[slope.name] = f"slopes of {price.name}{weighted} |f_v - {reference.name}_v|"
+    difference = F[V] - reference[V]
+    deviation = weight * sp.Abs(difference)
+    stated = _Stated(of)
+    stated.add("dual feasibility", at_most(sp.Abs(slope[V]), price * weight))
+    # Only where f is the reference may a slope lie between -ρ w and ρ w.
+    stated.add("complementarity", equation(slope[V] * difference, price * deviation))
+    _state_radius(stated, total_of(deviation.subs(V, U)), number(constraint.radius), price)
 
     def multipliers(dual: Any, f: Array) -> dict[str, Array]:
         d = len(f)
-        if slope is not None:
-            # Rows f - r - t <= 0 and f - r + t >= 0, then the sum of t, which the radius bounds.
-            below, above, total, _ = np.split(np.asarray(dual), np.cumsum([d, d, 1]))
-            return {slope.name: -(below + above), price.name: -total[0]}
+        # Rows f - r - t <= 0 and f - r + t >= 0, then the sum of t, which the radius bounds.
+        below, above, total, _ = np.split(np.asarray(dual), np.cumsum([d, d, 1]))
+        return {slope.name: -(below + above), price.name: -total[0]}
+
+    return Part(slope[V], stated.conditions, meanings, multipliers, lambda d: numbers)
+
+
+def _smooth_ball(constraint: constraints.Near, of: str, names: Names) -> Part:
+    """Return the conditions of a ball in the 2-norm or in the divergence."""
+    reference, price, meanings = _letters_of_ball(of, names)
+    distance, limit, gradient = _distance_of(constraint, reference, price)
+    stated = _Stated(of)
+    _state_radius(stated, distance, limit, price)
+
+    def multipliers(dual: Any, f: Array) -> dict[str, Array]:
         # cvxpy states the ball of d f with the radius d ρ: a unit of it is one of the norm.
-        rate = float(np.ravel(dual[0])[0]) * d
+        rate = float(np.ravel(dual[0])[0]) * len(f)
         if constraint.norm == 2:
             length = float(np.linalg.norm(f - constraint.reference))
             rate = rate / length if length else 0.0
         return {price.name: np.asarray(rate)}
 
-    return Part(
-        gradient,
-        stated.conditions,
-        meanings,
-        multipliers,
-        lambda d: numbers,
-    )
+    numbers = {reference.name: constraint.reference}
+    return Part(gradient, stated.conditions, meanings, multipliers, lambda d: numbers)
+
+
+def _letters_of_ball(of: str, names: Names) -> tuple[Any, Any, dict[str, str]]:
+    """Return the letters of the reference and of the multiplier, and what they stand for."""
+    reference = names.base("r")
+    price = names.symbol("ρ")
+    meanings = {reference.name: "the reference", price.name: f"the multiplier of {of}"}
+    return reference, price, meanings
+
+
+def _state_radius(stated: _Stated, distance: Any, limit: Any, price: Any) -> None:
+    """Add the conditions of a bound on the distance."""
+    stated.add("primal feasibility", at_most(distance, limit), ONCE)
+    stated.add("dual feasibility", at_least(price), ONCE)
+    stated.add("complementarity", equation(price * (distance - limit)), ONCE)
 
 
 def _require_slopes(constraint: constraints.Near) -> None:

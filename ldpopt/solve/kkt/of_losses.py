@@ -204,7 +204,7 @@ def _likelihood(loss: _Likelihood, names: Names) -> LossForm:
         top.name: "the probability that a report supports the user's value",
     }
     # Reports that support one value each: those that support another add no term.
-    if isinstance(loss, losses.MultinomialMLE):
+    if not loss.is_two_sided:
         return LossForm(
             -share[V] * sp.log(probability),
             meanings,

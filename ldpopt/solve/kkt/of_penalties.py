@@ -71,10 +71,9 @@ def split_off(loss: Loss) -> tuple[Loss, list[tuple[float, TotalVariation | Grou
         If it has two such prices, or one on groups that overlap: their slopes do not follow from a
         solution.
     """
-    parts = loss.parts if isinstance(loss, WeightedSum) else [(1.0, loss)]
     priced = []
     others = []
-    for weight, term in parts:
+    for weight, term in loss.leaves():
         if _is_priced(term):
             priced.append((weight, term))
         else:
