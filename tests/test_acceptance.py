@@ -37,14 +37,17 @@ from ldpopt.losses import (
     PerReportMLE,
     WeightedLeastSquares,
 )
-from ldpopt.solve import feasibility
+from ldpopt.solve import feasibility, judging
 from ldpopt.solve.certificate import box, polyhedron
 from ldpopt.solve.certificate import certificate as certificates
 from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.judging import judged
 from ldpopt.solve.paths import conic, convex_concave
 from ldpopt.solve.paths.closed_forms import CLOSED_FORMS, registry, solves
 from ldpopt.solve.paths.closed_forms.lookup import closed_form_for
+from ldpopt.solve.plan import Outcome, Plan
 from ldpopt.solve.programs import ConeProgram
+from ldpopt.solve.solvers import Running
 from ldpopt.solve.status import ACCURACIES
 from tests.tolerances import CERTIFIED, SOLVER
 
@@ -269,6 +272,30 @@ def test_a_largest_deviation_at_a_bound_takes_no_program(ball, monkeypatch):
     solution = Problem(MaxAbsolute(), [*SIMPLEX, ball]).solve([-0.3, 0.5, 0.5, 0.3], path="conic")
     assert solution.status == "optimal"
     assert solution.objective == pytest.approx(0.3)
+
+
+class LosesTheLast:
+    """An executor whose last outcome is lost."""
+
+    def run(self, task, items, in_order):
+        done = [(item, task(item)) for item in items]
+        return iter(done[:-1])
+
+
+def test_every_trial_of_a_stack_is_judged(monkeypatch):
+    start = CLS.accept([F, [0.5, 0.4, 0.3], [0.2, 0.9, 0.1]])
+    points = CLS.minimise(start)
+    moved = points + np.outer([0, 0, 1e-3], [1, -1, 0])
+    plan = Plan("conic", "CLARABEL", CLS, "")
+    given = (plan, "high", Running(workers=2))
+    assert judged(CLS, start, Outcome(points), *given).status == "optimal"
+    judgement = judged(CLS, start, Outcome(moved), *given)
+    assert judgement.status == "inaccurate"
+    assert "its certified gap is" in judgement.reason
+    monkeypatch.setattr(judging, "executor_for", lambda workers: LosesTheLast())
+    # A trial that nobody has looked at must not count as optimal.
+    with pytest.raises(ValueError, match="shorter"):
+        judged(CLS, start, Outcome(moved), *given)
 
 
 def test_the_table_is_ordered_by_accuracy():

@@ -144,7 +144,11 @@ REFUSED = {
     "vector": (lambda f, y: cp.abs(f - y), r"shape \(6,\), a loss is one number: use cp.sum"),
     "complex": (lambda f, y: cp.sum(f) * 1j, "is complex: minimise cp.abs or cp.real"),
     "number": (lambda f, y: 3.0, "must return a cvxpy expression of f, got 3.0"),
-    "nothing": (lambda f, y: None, "must return a cvxpy expression of f, got None"),
+    "nothing": (lambda f, y: None, "must return a cvxpy expression of f, got None: does it end"),
+    "objective": (lambda f, y: cp.Minimize(cp.norm(f - y)), "return the expression itself"),
+    "problem": (lambda f, y: cp.Problem(cp.Minimize(cp.norm(f - y))), "return the expression"),
+    "maximum": (lambda f, y: cp.Maximize(-cp.norm(f - y)), "return minus the expression"),
+    "constraint": (lambda f, y: f >= y, "state constraints by constraints.Custom"),
     "other variable": (
         lambda f, y: cp.norm(f - cp.Variable(6, name="t")),
         "has the variable t besides f",

@@ -77,7 +77,7 @@ WRONG = {
     "import": ("import no_such_module", "does not run: ModuleNotFoundError: No module named"),
     "no id": (
         "from ldpopt.claims import claim\n@claim\ndef f(i): pass",
-        "missing 3 required positional arguments",
+        "a claim needs an id in lower case with hyphens",
     ),
     "taken": (
         "from ldpopt.claims import claim\n@claim('oue-flip', 's', 't', 'holds')\ndef f(i): pass",
@@ -103,6 +103,8 @@ def test_a_file_that_cannot_be_used_is_one_sentence_before_any_check(folder, sou
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ((), "needs an id in lower case with hyphens, @claim\\('my-claim'"),
+        (("mine", "s", "t"), "unknown verdict ''"),
         (("", "s", "t", "holds"), "needs an id in lower case with hyphens"),
         (("Mine", "s", "t", "holds"), "got 'Mine'"),
         (("mine", "", "t", "holds"), "needs a source and a statement"),

@@ -147,7 +147,7 @@ class Custom(Constraint):
         if not is_list or not all(isinstance(form, cp.Constraint) for form in forms):
             raise InvalidTypeError(
                 f"the function of {self._called} must return a cvxpy constraint or a list of "
-                f"cvxpy constraints, got {forms!r}"
+                f"cvxpy constraints, got {forms!r}: compare expressions by <=, >= or =="
             )
         return list(forms)
 

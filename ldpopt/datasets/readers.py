@@ -397,7 +397,9 @@ def _place(path: Path, header: Sequence[str], names: Sequence[str]) -> int:
             raise InvalidInputError(f"{path}: two columns {name!r}; remove or rename one of them")
         if name in header:
             return header.index(name)
-    raise InvalidInputError(f"{path}: no column {names[0]!r}; the header has {', '.join(header)}")
+    raise InvalidInputError(
+        f"{path}: no column {names[0]!r}; the header has {', '.join(header)}: rename one"
+    )
 
 
 def _refuse(path: Path, error: Exception, where: str = "") -> NoReturn:

@@ -165,6 +165,7 @@ class Custom(Loss):
         if not isinstance(returned, cp.Expression):
             raise InvalidTypeError(
                 f"the function of {self.name} must return a cvxpy expression of f, got {returned!r}"
+                f"{_remedy(returned)}"
             )
         if returned.is_complex():
             raise InvalidInputError(
@@ -446,3 +447,16 @@ def _multiplier(expression: cp.Expression, variable: cp.Variable, point: Array) 
     if held.dual_value is None:
         return np.full(point.shape, np.nan)
     return -np.asarray(held.dual_value, dtype=np.float64)
+
+
+def _remedy(returned: Any) -> str:
+    """Return what to do about something that is no expression; empty where nothing is known."""
+    import cvxpy as cp
+
+    if isinstance(returned, cp.Minimize | cp.Problem):
+        return ": return the expression itself, which is minimised"
+    if isinstance(returned, cp.Maximize):
+        return ": return minus the expression, since a loss is minimised"
+    if isinstance(returned, cp.Constraint):
+        return ": state constraints by constraints.Custom"
+    return ": does it end with return?" if returned is None else ""

@@ -161,10 +161,10 @@ class Claim:
 
 
 def claim(
-    identifier: str,
-    source: str,
-    statement: str,
-    expected: Verdict | str,
+    identifier: str = "",
+    source: str = "",
+    statement: str = "",
+    expected: Verdict | str = "",
     theorems: tuple[str, ...] = (),
 ) -> Callable[[Check], Claim]:
     """Make a claim of the decorated check: the only place that names the claim.
@@ -196,7 +196,8 @@ def claim(
     >>> halves.id, halves.check(None).verdict
     ('halves', <Verdict.HOLDS: 'holds'>)
     """
-    # A bare @claim passes the function in the place of the id.
+    # What is left out is refused by a sentence, and not by Python's own. A bare @claim passes the
+    # function in the place of the id.
     if not isinstance(identifier, str) or not _ID.fullmatch(identifier):
         raise InvalidInputError(
             "a claim needs an id in lower case with hyphens, @claim('my-claim', ...), got "
