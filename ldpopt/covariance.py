@@ -56,7 +56,7 @@ class Covariance:
     def diagonal(self) -> Array:
         """The variance of every value, shape (d,)."""
         # Value by value: writing out the matrix for its diagonal would cost d² k operations.
-        shared = np.einsum("vk,kl,vl->v", self._basis, self._core, self._basis)
+        shared = np.einsum("vk,vk->v", self._basis @ self._core, self._basis)
         return np.asarray(self._independent + shared)
 
     def __matmul__(self, vectors: ArrayLike) -> Array:
@@ -138,8 +138,10 @@ class Covariance:
 
     def trace_with(self, derivative: Any) -> float:
         """Return tr(J Σ) for a matrix J that knows its ``diagonal`` and its products (``@``)."""
-        shared = np.sum(self._basis * (derivative @ (self._basis @ self._core)))
-        return float(derivative.diagonal @ self._independent + shared)
+        total = float(derivative.diagonal @ self._independent)
+        if self._basis.shape[1]:
+            total += float(np.sum(self._basis * (derivative @ (self._basis @ self._core))))
+        return total
 
     def dense(self) -> Array:
         """Return the matrix, shape (d, d)."""

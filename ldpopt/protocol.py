@@ -257,6 +257,9 @@ class PureProtocol(Immutable):
         """
         r, s = self._pair_covariance()
         diagonal = self.a - r + (self.b - 2 * s) * frequencies
+        if r == 0 and s == 0:
+            # Products and draws of a diagonal matrix cost less.
+            return Covariance(diagonal, np.empty((self.d, 0)), np.empty((0, 0)))
         basis = np.stack([np.ones_like(frequencies), frequencies], axis=1)
         return Covariance(diagonal, basis, np.array([[r, s], [s, 0.0]]))
 

@@ -53,6 +53,8 @@ class Moves:
     tests
         Vectors u, shape (m, k), such that the mean of u·A J b over draws, or its sum over answers,
         is the trace of A J C, with C the covariance of f̃ and the unbiased answers.
+    noisy
+        The covariance of the unbiased answers times each of the tests, shape (m, k).
     are_draws
         Whether they are draws; otherwise nothing here is random.
     step
@@ -62,6 +64,7 @@ class Moves:
     vectors: Array
     answers: Array
     tests: Array
+    noisy: Array
     are_draws: bool
     step: float
 
@@ -69,10 +72,32 @@ class Moves:
         """Return a trace from one product per move."""
         return float(np.mean(products) if self.are_draws else np.sum(products))
 
-    def trace_of_square(self, moved: Array) -> float:
-        """Return tr(T²) of T = A J C, from the answers A J b of all moves, shape (m, k)."""
-        products = self.tests @ moved.T
-        square = products * products.T
+    def product(self, left: Array, right: Array) -> float:
+        """Return the trace that the products of two vectors per move, shape (m, k), amount to."""
+        return self.total(np.einsum("mk,mk->m", left, right))
+
+    @cached_property
+    def noise(self) -> float:
+        """The trace of the covariance C of the unbiased answers."""
+        return self.product(self.tests, self.answers)
+
+    @cached_property
+    def noise_square(self) -> float:
+        """tr(C²)."""
+        return self.product(self.noisy, self.answers)
+
+    @cached_property
+    def own_pairs(self) -> Array:
+        """``pairs`` of the unbiased answers."""
+        return self.pairs(self.answers)
+
+    def pairs(self, moved: Array) -> Array:
+        """Return the product of each test with each of the answers A J b, shape (m, m)."""
+        return self.tests @ moved.T
+
+    def trace_of_square(self, pairs: Array) -> float:
+        """Return tr(T²) of T = A J C, from the products of its ``pairs``."""
+        square = pairs * pairs.T
         if not self.are_draws:
             return float(np.sum(square))
         # A draw with itself is not independent of itself: its product is left out.
@@ -221,7 +246,8 @@ class Collection:
             return self._moves_of_answers(step)
         draws = self.covariance.draws(number, rng)
         answers = self.answered(self._centred(draws.T).T)
-        return Moves(draws, answers, answers, are_draws=True, step=step)
+        noisy = self.answer_noise(answers)
+        return Moves(draws, answers, answers, noisy, are_draws=True, step=step)
 
     def _moves_of_answers(self, step: float) -> Moves:
         shared = self.covariance @ self._centred(self._members.toarray().T)
@@ -230,7 +256,9 @@ class Collection:
         units = np.where(sd > 0, sd, 1.0)
         vectors = (shared / units).T
         answers = self.answered(self._centred(vectors.T).T)
-        return Moves(vectors, answers, np.diag(sd), are_draws=False, step=step)
+        tests = np.diag(sd)
+        noisy = self.answer_noise(tests)
+        return Moves(vectors, answers, tests, noisy, are_draws=False, step=step)
 
     def trace_with(self, derivative: Derivative) -> float:
         """Return tr(A J C) of an exact derivative, C the covariance of f̃ and the answers."""

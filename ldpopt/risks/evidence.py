@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +50,6 @@ class Evidence:
         rule: Rule,
         moves: Moves,
         kind: Kind,
-        derivative: Derivative | None = None,
     ) -> Evidence:
         """Return the evidence about a rule.
 
@@ -61,15 +61,11 @@ class Evidence:
             Along which the rule is differentiated, the same for all rules that are compared.
         kind
             ``"sure"`` for rules without jumps, ``"bootstrap"`` for any.
-        derivative
-            Of the rule, where it is known exactly.
 
         Notes
         -----
-        Cost: the rule on a stack of 2 m + 1 vectors; on one, where the derivative is known.
+        Cost: the rule on a stack of 2 m + 1 vectors.
         """
-        if derivative is not None and kind == "sure":
-            return cls._exact(collection, rule, moves, derivative)
         y = collection.raw.frequencies
         steps = moves.step * moves.vectors
         stack = collection.moved(np.concatenate([y[None], y + steps, y - steps]))
@@ -79,7 +75,7 @@ class Evidence:
         ahead = answers[1 : 1 + m]
         behind = answers[1 + m :]
         moved = (ahead - behind) / (2 * moves.step)
-        products = np.sum(moves.tests * moved, axis=-1)
+        products = np.einsum("mk,mk->m", moves.tests, moved)
         trace = moves.total(products)
         if kind == "sure":
             residual = answers[0] - collection.answers
@@ -93,12 +89,15 @@ class Evidence:
         return cls(total, residual, moved, away + 2 * products, moves)
 
     @classmethod
-    def _exact(
-        cls, collection: Collection, rule: Rule, moves: Moves, derivative: Derivative
+    def exact(
+        cls, collection: Collection, frequencies: Array, moves: Moves, derivative: Derivative
     ) -> Evidence:
-        processed = rule(collection.raw)
-        answers = collection.answered(processed.frequencies)
-        residual = answers - collection.answers
+        """Return the same by Stein's formula, of a rule whose derivative is known.
+
+        The rule itself is not asked: ``frequencies``, shape (d,), are what it makes of the
+        collection.
+        """
+        residual = collection.answered(frequencies) - collection.answers
         moved = collection.answered((derivative @ moves.vectors.T).T)
         trace = collection.trace_with(derivative)
         total = float(residual @ residual) - collection.noise_total + 2 * trace
@@ -110,18 +109,22 @@ class Evidence:
         By Stein's formula of second order (Bellec, Zhang 2021): with h = g - f̃, ∇h = J - I and
         all traces of A·ΣAᵀ, it is 4 hᵀΣh + 8 tr(Σ∇h) + 4 tr((∇h)²) + 2 tr(Σ²).
         """
-        return self._variance(collection, collection.answer_noise(self.moves.tests))
-
-    def _variance(self, collection: Collection, noisy: Array) -> float:
-        """Return ``variance``, given the covariance of the answers times the tests of all moves."""
         moves = self.moves
-        slope = self.moved - moves.answers
-        of_residual = self.residual @ collection.answer_noise(self.residual[None])[0]
-        of_slope = moves.total(np.sum(noisy * slope, axis=-1))
-        of_noise = moves.total(np.sum(noisy * moves.answers, axis=-1))
-        square = moves.trace_of_square(slope)
-        variance = 4 * of_residual + 8 * of_slope + 4 * square + 2 * of_noise
+        of_slope = self._noise_passed - moves.noise_square
+        square = moves.trace_of_square(self._pairs - moves.own_pairs)
+        of_residual = _quadratic(self.residual, collection)
+        variance = 4 * of_residual + 8 * of_slope + 4 * square + 2 * moves.noise_square
         return max(float(variance), 0.0) + _variance_of_mean(self.contributions)
+
+    @cached_property
+    def _pairs(self) -> Array:
+        """The product of each test with each of the moved answers."""
+        return self.moves.pairs(self.moved)
+
+    @cached_property
+    def _noise_passed(self) -> float:
+        """tr(C T), with the T and C of ``interval``."""
+        return self.moves.product(self.moves.noisy, self.moved)
 
     def interval(self, collection: Collection, reach: float) -> tuple[float, float]:
         """Return the ends of an interval for the squared error of this draw, summed over answers.
@@ -143,28 +146,17 @@ class Evidence:
         4 tr(T²) with T = A J Σ Aᵀ and C = A Σ Aᵀ. The wider of the two ends counts on both sides.
         """
         moves = self.moves
-        noisy = collection.answer_noise(moves.tests)
-        half = reach * math.sqrt(self._variance(collection, noisy))
-        of_noise = moves.total(np.sum(noisy * moves.answers, axis=-1))
-        of_both = moves.total(np.sum(noisy * self.moved, axis=-1))
-        of_passed = moves.trace_of_square(self.moved)
-        base = max(2 * of_noise - 4 * of_both + 4 * of_passed, 0.0)
+        half = reach * math.sqrt(self.variance(collection))
+        of_passed = moves.trace_of_square(self._pairs)
+        base = max(2 * moves.noise_square - 4 * self._noise_passed + 4 * of_passed, 0.0)
         base += _variance_of_mean(self.contributions)
-        passed = max(moves.total(np.sum(moves.tests * self.moved, axis=-1)), 0.0)
-        along = self._variance_along(collection)
+        passed = max(moves.product(moves.tests, self.moved), 0.0)
+        size = float(self.residual @ self.residual)
+        along = _quadratic(self.residual, collection) / size if size > 0 else 0.0
         # The shift may lie where no noise is seen in this draw: at least the mean one is assumed.
-        noise = moves.total(np.sum(moves.tests * moves.answers, axis=-1))
-        along = max(along, of_noise / noise if noise > 0 else 0.0)
+        along = max(along, moves.noise_square / moves.noise if moves.noise > 0 else 0.0)
         low, high = _score_ends(self.total - passed, base, along, reach)
         return min(self.total - half, passed + low), max(self.total + half, passed + high)
-
-    def _variance_along(self, collection: Collection) -> float:
-        """Return the variance of the unbiased answers in the direction of the residual."""
-        size = float(self.residual @ self.residual)
-        if size == 0:
-            return 0.0
-        spread = collection.answer_noise(self.residual[None])[0]
-        return float(self.residual @ spread) / size
 
     def excess(self, other: Evidence) -> float:
         """Return how much larger the error of this rule is than another one's."""
@@ -178,11 +170,16 @@ class Evidence:
         """
         residual = self.residual - other.residual
         moved = self.moved - other.moved
-        of_residual = residual @ collection.answer_noise(residual[None])[0]
-        variance = 4 * (of_residual + self.moves.trace_of_square(moved))
+        square = self.moves.trace_of_square(self.moves.pairs(moved))
+        variance = 4 * (_quadratic(residual, collection) + square)
         # Two rules whose traces are exact share no draws.
         drawn = _padded(self.contributions, moved) - _padded(other.contributions, moved)
         return max(float(variance), 0.0) + _variance_of_mean(drawn)
+
+
+def _quadratic(weights: Array, collection: Collection) -> float:
+    """Return the variance of the unbiased answers' sum with weights of shape (k,)."""
+    return float(weights @ collection.answer_noise(weights[None])[0])
 
 
 def _score_ends(estimate: float, base: float, growth: float, reach: float) -> tuple[float, float]:

@@ -152,13 +152,18 @@ class Jacobian:
     def _moved(self, slopes: Array) -> Array:
         """Return how values move with slopes of shape (d, m)."""
         count = len(self._height)
-        moving = self._block >= 0
+        moving = np.flatnonzero(self._block >= 0)
+        block = self._block[moving]
         sums = np.zeros((count, slopes.shape[1]))
-        np.add.at(sums, self._block[moving], slopes[moving])
+        if len(moving) == count:
+            # Every block is one value, and sums of one cost several times what moving them does.
+            sums[block] = slopes[moving]
+        else:
+            np.add.at(sums, block, slopes[moving])
         # In blocks: their own moves, less those that the rows forbid.
         moves = sums / self._height[:, None] - self._basis @ (self._basis.T @ sums)
         result = np.zeros_like(slopes)
-        result[moving] = moves[self._block[moving]]
+        result[moving] = moves[block]
         return result
 
     def _columns(self, what: str, vectors: ArrayLike) -> Array:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldpopt import progress, validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError, NoDerivativeError
@@ -18,6 +19,8 @@ from ldpopt.risks.evidence import require_repeatable
 from ldpopt.solve.jacobian import jacobian
 from ldpopt.solve.problem import Problem
 from ldpopt.studies.tuning import Tuning
+
+Array = NDArray[np.float64]
 
 PROBES = 12
 """Moves of the noise along which rules are differentiated: with both signs and the estimate itself
@@ -249,8 +252,12 @@ def evidence_of(
         if method.is_own:
             require_repeatable(name, method.solve, collection)
         try:
-            derivative = _derivative(method, collection.raw) if kind == "sure" else None
-            evidence[name] = Evidence.of(collection, method.solve, moves, kind, derivative)
+            known = _exactly(method, collection.raw) if kind == "sure" else None
+            if known is None:
+                evidence[name] = Evidence.of(collection, method.solve, moves, kind)
+            else:
+                point, derivative = known
+                evidence[name] = Evidence.exact(collection, point, moves, derivative)
         # A method that refuses the estimate, or one near it, has no answer to judge.
         except InvalidInputError as reason:
             dropped[name] = str(reason)
@@ -305,8 +312,8 @@ def _table(
     return RiskTable.of(evidence, collection, kind, dropped, level=level, alpha=share)
 
 
-def _derivative(method: Method, raw: FrequencyEstimate) -> Derivative | None:
-    """Return the exact derivative of a method, None where none is known."""
+def _exactly(method: Method, raw: FrequencyEstimate) -> tuple[Array, Derivative] | None:
+    """Return the frequencies of a method and their exact derivative, None where none is known."""
     # Fitted priors move with the estimate; answers that are clipped are no linear function.
     if method.fits_prior or method.clip_answers or method.stated is None:
         return None
@@ -316,6 +323,6 @@ def _derivative(method: Method, raw: FrequencyEstimate) -> Derivative | None:
     formulation = problem.at(raw)
     point = problem.minimise(raw)
     try:
-        return jacobian(formulation, formulation.accept(raw), point)
+        return point, jacobian(formulation, formulation.accept(raw), point)
     except NoDerivativeError:
         return None
