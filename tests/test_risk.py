@@ -149,8 +149,8 @@ def test_intervals_of_differences_cover():
             answers = collection.answered(method.solve(raw).frequencies)
             errors.append(np.sum((answers - truth) ** 2))
         miss = evidence["base"].excess(evidence["norm-sub"]) - (errors[0] - errors[1])
-        variance = evidence["base"].excess_variance(evidence["norm-sub"], collection)
-        inside.append(abs(miss) <= 1.96 * np.sqrt(variance))
+        reach = evidence["base"].excess_reach(evidence["norm-sub"], collection, 1.96)
+        inside.append(abs(miss) <= reach)
     assert 0.88 <= np.mean(inside) <= 1
 
 
@@ -168,6 +168,32 @@ def test_intervals_of_a_risk_cover_where_shrinkage_moves_a_few_answers(oracle):
         error = (answer - counts[half[0]].sum() / counts.sum()) ** 2
         inside.append(estimated.low <= error <= estimated.high)
     assert np.mean(inside) >= 0.88
+
+
+@pytest.mark.parametrize("oracle", [oracles.OUE(1.0, 300), oracles.GRR(3.0, 300)])
+def test_intervals_by_the_bootstrap_cover(oracle):
+    # With more noise more values pass the threshold, and the answers to halves are nearer.
+    d = 300
+    counts = apportion(1 / np.arange(1.0, d + 1) ** 1.1, 100_000)
+    truth = counts / counts.sum()
+    rng = np.random.default_rng(0)
+    halves = [rng.choice(d, d // 2, replace=False) for _ in range(20)]
+    names = ["norm-sub", "base-cut", "norm-cut", "norm-hyb"]
+    of_risks = []
+    of_differences = []
+    for raw in oracle.estimate(oracle.simulate_counts(counts, rng, trials=80), counts.sum()):
+        table = ldpopt.compare_risk(raw, names, halves)
+        members = [METHODS[name].solve(raw).frequencies - truth for name in names]
+        errors = [np.mean([move[half].sum() ** 2 for half in halves]) for move in members]
+        error = dict(zip(names, errors, strict=True))
+        of_cut = table.row("base-cut").risk
+        of_risks.append(of_cut.low <= error["base-cut"] <= of_cut.high)
+        for row in table.rows[1:]:
+            excess = error[row.method] - error[table.best]
+            of_differences.append(row.excess_low <= excess <= row.excess_high)
+    # At 1.1 times the noise, without the margins, it was .73 and .77 to .82.
+    assert np.mean(of_risks) >= 0.94
+    assert np.mean(of_differences) >= 0.96
 
 
 def test_the_ends_are_the_outermost_values_within_reach():
@@ -236,7 +262,7 @@ def test_tables_of_risks_are_data_frames(raw):
 def test_one_candidate_that_jumps_makes_all_be_bootstrapped(raw):
     table = ldpopt.compare_risk(raw, ["base", "base-cut"])
     assert {row.risk.by for row in table.rows} == {"bootstrap"}
-    assert "at 1.1 x the noise" in table.title
+    assert "at 1.02 x the noise" in table.title
     assert ldpopt.risk(raw, "base").by == "sure"
     assert ldpopt.risk(raw, lambda e: e.frequencies).by == "bootstrap"
     assert ldpopt.risk(raw, lambda e: e.frequencies, by="sure").by == "sure"

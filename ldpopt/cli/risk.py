@@ -101,7 +101,7 @@ def risk(
     estimate alone, so that the comparison costs no privacy.
 
     Stein's formula does not hold for methods that jump, such as base-cut: with one of them all are
-    judged by the bootstrap, at 1.1 times the noise.
+    judged by the bootstrap, at 1.02 times the noise.
 
     Example: ldpopt risk counts.json --methods base,norm-sub,power-ns --out risks.csv
     """

@@ -8,8 +8,18 @@ With f̃ = f + ε and Cov ε = Σ known, the error of answers A g(f̃) has the u
 that is a little larger (the coupled bootstrap: Oliveira, Lei, Tibshirani 2021).
 """
 
-from ldpopt.risks.collection import Collection, Derivative
+from ldpopt.risks.collection import ALPHA, PROBES, Collection, Derivative
 from ldpopt.risks.evidence import Evidence, Rule
 from ldpopt.risks.result import Risk, RiskRow, RiskTable
 
-__all__ = ["Collection", "Derivative", "Evidence", "Risk", "RiskRow", "RiskTable", "Rule"]
+__all__ = [
+    "ALPHA",
+    "PROBES",
+    "Collection",
+    "Derivative",
+    "Evidence",
+    "Risk",
+    "RiskRow",
+    "RiskTable",
+    "Rule",
+]

@@ -19,6 +19,14 @@ from ldpopt.estimate.sets import NamedSets, Sets, membership, named_sets, totals
 Array = NDArray[np.float64]
 Kind = Literal["sure", "bootstrap"]
 
+PROBES = 12
+"""Moves of the noise along which rules are differentiated: with both signs and the estimate itself
+they cost 25 evaluations."""
+
+ALPHA = 0.02
+"""By which share the bootstrap's noise is larger: smaller ones have larger errors, and larger ones
+more bias."""
+
 # Step of the differences, in standard deviations of the noise: small against the noise, large
 # against the tolerance to which priors are fitted.
 _STEP = 1e-2

@@ -18,6 +18,10 @@ Array = NDArray[np.float64]
 Rule = Callable[[FrequencyEstimate], FrequencyEstimate]
 """From an estimate, or a stack of them, to processed ones."""
 
+# With 1 + α times the noise other values pass a threshold. In the cells of docs/explanation/risk.md
+# the error of rules that jump moved by up to 0.38 √α of itself.
+_DRIFT = 0.4
+
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
@@ -35,6 +39,9 @@ class Evidence:
         What each draw gives to the estimate, shape (m,); empty where nothing was drawn for it.
     moves
         The moves.
+    bias
+        By how much the risk at the bootstrap's noise may differ from that at the noise itself; 0
+        of Stein's formula.
     """
 
     total: float
@@ -42,6 +49,7 @@ class Evidence:
     moved: Array
     contributions: Array
     moves: Moves
+    bias: float = 0.0
 
     @classmethod
     def of(
@@ -86,11 +94,12 @@ class Evidence:
         away = (away + np.sum((behind - collection.answers) ** 2, axis=-1)) / 2
         residual = (ahead.mean(axis=0) + behind.mean(axis=0)) / 2 - collection.answers
         total = float(np.mean(away)) - collection.noise_total + 2 * trace
-        return cls(total, residual, moved, away + 2 * products, moves)
+        bias = _DRIFT * moves.step * max(total, 0.0)
+        return cls(total, residual, moved, away + 2 * products, moves, bias)
 
     @classmethod
     def exact(
-        cls, collection: Collection, frequencies: Array, moves: Moves, derivative: Derivative
+        cls, collection: Collection, frequencies: Array, derivative: Derivative, moves: Moves
     ) -> Evidence:
         """Return the same by Stein's formula, of a rule whose derivative is known.
 
@@ -143,7 +152,8 @@ class Evidence:
         Each error r is therefore held against the variance at that r, as Wilson's interval for
         shares does: V₀ + 4 λ (r - t) above t. Here t = tr T is what the rule lets through of the
         noise, λ the variance of the answers along the shift, and V₀ = 2 tr(C²) - 4 tr(C T) +
-        4 tr(T²) with T = A J Σ Aᵀ and C = A Σ Aᵀ. The wider of the two ends counts on both sides.
+        4 tr(T²) with T = A J Σ Aᵀ and C = A Σ Aᵀ. The wider of the two ends counts on both sides,
+        and ``bias`` beyond it.
         """
         moves = self.moves
         half = reach * math.sqrt(self.variance(collection))
@@ -156,25 +166,27 @@ class Evidence:
         # The shift may lie where no noise is seen in this draw: at least the mean one is assumed.
         along = max(along, moves.noise_square / moves.noise if moves.noise > 0 else 0.0)
         low, high = _score_ends(self.total - passed, base, along, reach)
-        return min(self.total - half, passed + low), max(self.total + half, passed + high)
+        low = min(self.total - half, passed + low)
+        high = max(self.total + half, passed + high)
+        return low - self.bias, high + self.bias
 
     def excess(self, other: Evidence) -> float:
         """Return how much larger the error of this rule is than another one's."""
         return self.total - other.total
 
-    def excess_variance(self, other: Evidence, collection: Collection) -> float:
-        """Return the same as ``variance`` for the difference of two rules on the same moves.
+    def excess_reach(self, other: Evidence, collection: Collection, reach: float) -> float:
+        """Return how far the difference of two rules on the same moves may be from ``excess``.
 
-        The noise of the raw estimate itself drops out: with δ the difference of the two rules it is
-        4 (δᵀΣδ + tr((∇δ)²)).
+        The noise of the raw estimate itself drops out: with δ the difference of the two rules the
+        variance is 4 (δᵀΣδ + tr((∇δ)²)).
         """
         residual = self.residual - other.residual
-        moved = self.moved - other.moved
-        square = self.moves.trace_of_square(self.moves.pairs(moved))
+        square = self.moves.trace_of_square(self._pairs - other._pairs)
         variance = 4 * (_quadratic(residual, collection) + square)
         # Two rules whose traces are exact share no draws.
-        drawn = _padded(self.contributions, moved) - _padded(other.contributions, moved)
-        return max(float(variance), 0.0) + _variance_of_mean(drawn)
+        drawn = _padded(self.contributions, self.moved) - _padded(other.contributions, self.moved)
+        variance = max(float(variance), 0.0) + _variance_of_mean(drawn)
+        return reach * math.sqrt(variance) + self.bias + other.bias
 
 
 def _quadratic(weights: Array, collection: Collection) -> float:

@@ -166,15 +166,17 @@ class RiskTable(ShownAsTable):
         names = sorted(evidence, key=lambda name: evidence[name].total)
         best = evidence[names[0]]
         k = collection.count
+        # Any other candidate might have been the best of this collection: what is chosen as the
+        # smallest was likely estimated too low. Intervals that hold for each of them hold for it.
+        reach = reach_of(1 - (1 - level) / max(len(names) - 1, 1))
         rows = []
         for name in names:
             risk = Risk.of(name, evidence[name], collection, by, level=level, alpha=alpha)
             excess = evidence[name].excess(best) / k
-            reach = 0.0
+            half = 0.0
             if evidence[name] is not best:
-                variance = evidence[name].excess_variance(best, collection)
-                reach = reach_of(level) * variance**0.5 / k
-            rows.append(RiskRow(risk, excess, excess - reach, excess + reach))
+                half = evidence[name].excess_reach(best, collection, reach) / k
+            rows.append(RiskRow(risk, excess, excess - half, excess + half))
         return cls(tuple(rows), dict(dropped))
 
     def to_frame(self) -> Any:

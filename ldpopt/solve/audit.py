@@ -19,7 +19,7 @@ from ldpopt.errors import InvalidInputError, NoDerivativeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.intervals import reach_of
 from ldpopt.losses import Loss, WeightedLeastSquares
-from ldpopt.risks import Collection, Derivative, Evidence
+from ldpopt.risks import ALPHA, PROBES, Collection, Derivative, Evidence
 from ldpopt.risks.collection import Kind, Moves
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.jacobian import jacobian
@@ -29,11 +29,6 @@ Array = NDArray[np.float64]
 
 # Rows of up to so many values are written out.
 _DENSE = 5_000
-
-# Moves along which a problem without an exact derivative is differentiated, and the share by which
-# the bootstrap adds to the noise where a set is not convex: those of ``ldpopt.risk``.
-_PROBES = 12
-_ALPHA = 0.1
 
 # Differences of risks up to this share of the noise are rounding.
 _ROUNDING = 1e-12
@@ -154,7 +149,7 @@ def audit(
     """
     constraints = formulation.constraints
     kind: Kind = "sure" if formulation.convex else "bootstrap"
-    moves = collection.moves(kind, _PROBES, _ALPHA, rng)
+    moves = collection.moves(kind, PROBES, ALPHA, rng)
     judge = _Judge(formulation.loss, build, collection, moves, kind)
     whole = judge.evidence(constraints)
     tests = _Tests(build, collection, trials, rng)
@@ -202,20 +197,18 @@ class _Judge:
         def rule(estimate: FrequencyEstimate) -> FrequencyEstimate:
             return estimate.processed(self._minimised(estimate, constraints, problem))
 
-        derivative: Derivative | None = None
-        if self.kind == "sure":
-            derivative = self._derivative(constraints, problem)
-        return Evidence.of(self.collection, rule, self.moves, self.kind, derivative)
+        known = self._exactly(constraints, problem) if self.kind == "sure" else None
+        if known is None:
+            return Evidence.of(self.collection, rule, self.moves, self.kind)
+        return Evidence.exact(self.collection, *known, self.moves)
 
     def _minimised(
         self, estimate: FrequencyEstimate, constraints: Sequence[Constraint], problem: Solvable
     ) -> Array:
-        """Return the minimisers for the collection's estimate, or for a stack of moved ones."""
+        """Return the minimisers for a stack of moved estimates."""
         raw = self.collection.raw
         if self.loss.moved(np.zeros(raw.d)) is self.loss:
             return problem.minimise(estimate)
-        if estimate.frequencies.ndim == 1:
-            return problem.minimise(raw)
         # Groups are measured too: what moved the combination moved each measurement.
         rows = []
         for row in estimate.frequencies:
@@ -224,13 +217,15 @@ class _Judge:
             rows.append(self.build(loss, constraints).minimise(moved))
         return np.stack(rows)
 
-    def _derivative(
+    def _exactly(
         self, constraints: Sequence[Constraint], problem: Solvable
-    ) -> Derivative | None:
+    ) -> tuple[Array, Derivative] | None:
+        """Return the minimiser and its exact derivative, None where none is known."""
         raw = self.collection.raw
         formulation = Formulation(self.loss, tuple(constraints))
+        point = problem.minimise(raw)
         try:
-            return jacobian(formulation, formulation.accept(raw), problem.minimise(raw))
+            return point, jacobian(formulation, formulation.accept(raw), point)
         except NoDerivativeError:
             return None
 
@@ -245,8 +240,8 @@ class _Judge:
         # What the others imply is worth nothing; the rest of a difference of equals is rounding.
         if abs(worth) <= _ROUNDING * self.collection.noise_total:
             return 0.0, 0.0, ""
-        variance = without.excess_variance(whole, self.collection)
-        return worth / k, reach_of(0.95) * variance**0.5 / k, ""
+        half = without.excess_reach(whole, self.collection, reach_of(0.95))
+        return worth / k, half / k, ""
 
 
 @dataclass(frozen=True, eq=False)

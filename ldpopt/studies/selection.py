@@ -19,9 +19,9 @@ from ldpopt.estimate import FrequencyEstimate, metrics
 from ldpopt.estimate.sets import NamedSets, Sets, membership, named_sets, totals
 from ldpopt.methods import METHODS, Method, method_of, named_methods
 from ldpopt.oracles.base import FrequencyOracle
-from ldpopt.risks import Collection, RiskTable
+from ldpopt.risks import ALPHA, PROBES, Collection, RiskTable
 from ldpopt.risks.misfit import Misfit, expected_misfit
-from ldpopt.studies.risk import ALPHA, PROBES, evidence_of, kind_for
+from ldpopt.studies.risk import evidence_of, kind_for
 from ldpopt.tables import data_frame, html_of, lines_of
 
 if TYPE_CHECKING:
