@@ -103,7 +103,7 @@ class Evidence:
     ) -> Evidence:
         """Return the same by Stein's formula, of a rule whose derivative is known.
 
-        The rule itself is not asked: ``frequencies``, shape (d,), are what it makes of the
+        The rule itself is not called: ``frequencies``, shape (d,), are what it makes of the
         collection.
         """
         residual = collection.answered(frequencies) - collection.answers

@@ -197,10 +197,10 @@ class _Judge:
         def rule(estimate: FrequencyEstimate) -> FrequencyEstimate:
             return estimate.processed(self._minimised(estimate, constraints, problem))
 
-        known = self._exactly(constraints, problem) if self.kind == "sure" else None
-        if known is None:
+        exact = self._exactly(constraints, problem) if self.kind == "sure" else None
+        if exact is None:
             return Evidence.of(self.collection, rule, self.moves, self.kind)
-        return Evidence.exact(self.collection, *known, self.moves)
+        return Evidence.exact(self.collection, *exact, self.moves)
 
     def _minimised(
         self, estimate: FrequencyEstimate, constraints: Sequence[Constraint], problem: Solvable

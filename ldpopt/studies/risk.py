@@ -247,11 +247,11 @@ def evidence_of(
         if method.is_own:
             require_repeatable(name, method.solve, collection)
         try:
-            known = _exactly(method, collection.raw) if kind == "sure" else None
-            if known is None:
+            exact = _exactly(method, collection.raw) if kind == "sure" else None
+            if exact is None:
                 evidence[name] = Evidence.of(collection, method.solve, moves, kind)
             else:
-                evidence[name] = Evidence.exact(collection, *known, moves)
+                evidence[name] = Evidence.exact(collection, *exact, moves)
         # A method that refuses the estimate, or one near it, has no answer to judge.
         except InvalidInputError as reason:
             dropped[name] = str(reason)
