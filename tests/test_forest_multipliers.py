@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse
+from scipy.sparse import linalg
 
 from ldpopt import Problem, certify, closed_form
 from ldpopt.constraints import (
@@ -18,7 +19,7 @@ from ldpopt.constraints import (
     Unimodal,
 )
 from ldpopt.losses import KullbackLeibler, LeastSquares, WeightedLeastSquares
-from ldpopt.solve.certificate import forest_loops, polyhedron
+from ldpopt.solve.certificate import active_rows, forest_loops, polyhedron
 from ldpopt.solve.certificate.forests import bounds_along, flowing_multipliers, forest_of
 from ldpopt.solve.certificate.intervals import Box
 from tests.tolerances import CERTIFIED, SUM
@@ -252,3 +253,28 @@ def test_compiled_loops_return_the_very_numbers_of_plain_ones(monkeypatch):
     monkeypatch.setattr(forest_loops, "_LONG", 0)
     for one, other in zip(plain, everything(), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_crowded_column_leaves_the_equations_sparse_and_their_solution_as_it_is(monkeypatch):
+    rng = np.random.default_rng(0)
+    size = 400
+    # One column holds a part of every row, as that of a sum of auxiliary variables does.
+    rows = sparse.hstack(
+        [sparse.random_array((size, size), density=0.01, rng=rng), np.ones((size, 1))]
+    ).tocsr()
+    weights = rng.uniform(0.5, 2.0, size + 1)
+    right = rng.normal(size=size)
+    gram = (rows * weights) @ rows.T
+    equations = active_rows.NormalEquations(rows, weights, 1e-3)
+    exact = np.linalg.solve(gram.toarray() + np.diag(1e-3 * gram.diagonal()), right)
+    assert_allclose(equations.solve(right), exact, rtol=1e-9, atol=1e-9)
+    assert_allclose(equations.product(right), gram @ right, rtol=1e-12)
+    # Without an unknown of its own the column makes the matrix dense.
+    sizes = []
+    splu = linalg.splu
+    monkeypatch.setattr(linalg, "splu", lambda m, **o: sizes.append(m.nnz) or splu(m, **o))
+    active_rows.NormalEquations(rows, weights, 1e-3)
+    monkeypatch.setattr(active_rows, "_FEW", 0)
+    active_rows.NormalEquations(rows, weights, 1e-3)
+    assert sizes[0] < sizes[1] / 5
+    assert sizes[1] == size**2

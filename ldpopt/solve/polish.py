@@ -211,7 +211,7 @@ def _newton_step(
         solved = equations.solve(target)
         # Again for what the damping took.
         for _ in range(3):
-            solved = solved + equations.solve(target - equations.gram @ solved)
+            solved = solved + equations.solve(target - equations.product(solved))
         multipliers[chosen] = solved
     step = weights * (matrix.T @ multipliers[chosen] - slope)
     whole = loss.gradient(f, estimate)

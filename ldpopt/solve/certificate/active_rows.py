@@ -31,6 +31,10 @@ _SIGN = 1e-12
 _REGULAR = 1e-11
 _STEPS = 6
 
+# A column with more entries gets an unknown of its own, if there are so few of them.
+_CROWDED = 256
+_FEW = 16
+
 # Up to this number of entries a dense array is faster than a sparse one.
 _DENSE = 4096
 
@@ -145,30 +149,32 @@ class NormalEquations:
 
     Attributes
     ----------
-    rows, weighted, gram
-        A, A W and A W Aᵀ.
+    rows, weighted
+        A and A W.
     """
 
     def __init__(self, matrix: Any, weights: Array, damping: float) -> None:
         self.rows: Any
         self.weighted: Any
-        self.gram: Any
         if matrix.shape[0] * matrix.shape[1] <= _DENSE:
             self.rows = matrix.toarray()
             self.weighted = self.rows * weights
-            self.gram = self.weighted @ self.rows.T
-            ridge = damping * _sizes(self.gram.diagonal())
-            self._solve = _dense_solver(self.gram + np.diag(ridge))
+            gram = self.weighted @ self.rows.T
+            ridge = damping * _sizes(gram.diagonal())
+            self._solve = _dense_solver(gram + np.diag(ridge))
         else:
             self.rows = matrix.tocsr()
             self.weighted = _times_diagonal(self.rows, weights)
-            self.gram = (self.weighted @ self.rows.T).tocsc()
-            ridge = damping * _sizes(self.gram.diagonal())
-            self._solve = _sparse_solver(self.gram, ridge)
+            ridge = damping * _sizes(self.weighted.multiply(self.rows).sum(axis=1))
+            self._solve = _sparse_solver(self.rows, weights, ridge)
 
     def solve(self, right: Array) -> Array:
         """Return y for a right side b."""
         return np.asarray(self._solve(right))
+
+    def product(self, y: Array) -> Array:
+        """Return A W Aᵀ y."""
+        return np.asarray(self.weighted @ (self.rows.T @ y))
 
 
 def _sizes(diagonal: Array) -> Array:
@@ -197,13 +203,30 @@ def _dense_solver(matrix: Array) -> Callable[[Array], Array]:
     return lambda right: lu_solve(factor, right, check_finite=False)
 
 
-def _sparse_solver(matrix: Any, ridge: Array) -> Callable[[Array], Array]:
-    """Return the same for a sparse matrix, with ``ridge`` added to its diagonal."""
+def _sparse_solver(rows: Any, weights: Array, ridge: Array) -> Callable[[Array], Array]:
+    """Return the same for A W Aᵀ of sparse rows A, with ``ridge`` added to its diagonal.
+
+    A column u with many entries, as that of auxiliary variables under one sum, would make the
+    matrix dense. It gets an unknown t = w uᵀy of its own: [G, u; uᵀ, -1/w] is sparse.
+    """
     from scipy import sparse
     from scipy.sparse.linalg import splu
 
-    places = np.arange(len(ridge) + 1)
-    damped = matrix + sparse.csc_array((ridge, places[:-1], places))
+    counts = np.bincount(rows.indices, minlength=rows.shape[1])
+    is_long = (counts > _CROWDED) & (weights > 0)
+    # Of many such columns no row is short either.
+    if np.count_nonzero(is_long) > _FEW:
+        is_long[:] = False
+    short = rows[:, np.flatnonzero(~is_long)]
+    matrix = _times_diagonal(short, weights[~is_long]) @ short.T
+    size = len(ridge)
+    places = np.arange(size + 1)
+    matrix = matrix + sparse.csr_array((ridge, places[:-1], places))
+    apart = rows[:, np.flatnonzero(is_long)]
+    if apart.shape[1]:
+        corner = sparse.diags_array(-1 / weights[is_long])
+        matrix = sparse.block_array([[matrix, apart], [apart.T, corner]])
     # The usual order of columns is for matrices that are not symmetric: several times slower.
-    factor = splu(damped, permc_spec="MMD_AT_PLUS_A")
-    return factor.solve
+    factor = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A")
+    nothing = np.zeros(apart.shape[1])
+    return lambda right: factor.solve(np.append(right, nothing))[:size]

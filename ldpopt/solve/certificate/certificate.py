@@ -409,15 +409,17 @@ def _convex_evidence(problem: Formulation, start: FrequencyEstimate, point: Arra
     # On boxes no program is needed, and all trials are certified at once.
     if box.applies(problem, start.d):
         return _box_evidence(problem, start, point)
+    is_long = start.d >= _LONG_FOR_ROWS
+    by_program = _PROMISED if is_long and point.ndim == 1 else polyhedron.SUFFICIENT
     quick = pooled_gap(problem, start, point)
     # Where a row may hold is plain; in a ball only a cone program would know better.
     has_rows = quick is not None
     if quick is None:
         quick = ball_gap(problem, start, point)
     if quick is None:
-        return polyhedron.evidence(problem, start, point)
+        return polyhedron.evidence(problem, start, point, by_program)
     # A short vector gets the better of both, unless rounding is all that they differ by.
-    is_worth_rows = has_rows and point.ndim == 1 and start.d < _LONG_FOR_ROWS
+    is_worth_rows = has_rows and point.ndim == 1 and not is_long
     sufficient = ROUNDING if is_worth_rows else _PROMISED
     if point.ndim > 1:
         sufficient = polyhedron.SUFFICIENT
@@ -425,7 +427,7 @@ def _convex_evidence(problem: Formulation, start: FrequencyEstimate, point: Arra
         # The multipliers of all rows take a system or a program per trial: for who reads them.
         explain = partial(_explained_by_rows, problem, start, point)
         return Evidence(quick.gap, quick.terms, np.full(quick.gap.shape, ""), explain)
-    return _with_smaller_gap(polyhedron.evidence(problem, start, point), quick)
+    return _with_smaller_gap(polyhedron.evidence(problem, start, point, by_program), quick)
 
 
 def _box_evidence(problem: Formulation, start: FrequencyEstimate, point: Array) -> Evidence:

@@ -215,12 +215,9 @@ def _candidates(
     if is_plain:
         yield from _at_hand(tangent, rows, bounds)
     if with_programs:
-        if is_rough:
-            # A few times as fast as a linear program, whose multipliers are exact.
-            curved = by_curved_program(tangent, rows.system, _direct(rows, bounds, len(tangent.f)))
-            if curved is not None:
-                yield curved
-        yield from _of_programs(tangent, rows, bounds, is_plain=is_plain)
+        # A few times as fast as a linear program, whose multipliers are exact where rows are plain.
+        curved_first = is_rough or not is_plain
+        yield from _of_programs(tangent, rows, bounds, is_plain=is_plain, curved_first=curved_first)
     elif not is_plain:
         yield np.zeros(len(rows.system.lower))
 
@@ -243,10 +240,16 @@ def _at_hand(tangent: Minorant, rows: Rows, bounds: Box) -> Iterator[Array]:
         yield explaining_multipliers(tangent, rows.system, bounds, at_lower, at_upper, near)
 
 
-def _of_programs(tangent: Minorant, rows: Rows, bounds: Box, *, is_plain: bool) -> Iterator[Array]:
+def _of_programs(
+    tangent: Minorant, rows: Rows, bounds: Box, *, is_plain: bool, curved_first: bool
+) -> Iterator[Array]:
     """Yield multipliers of programs, and what improves them."""
     system = rows.system
     direct = _direct(rows, bounds, len(tangent.f))
+    nothing = np.zeros(len(system.lower))
+    if curved_first:
+        curved = by_curved_program(tangent, system, direct)
+        yield nothing if curved is None else curved
     # Bounds that only follow from others would take multipliers from the rows: they come second.
     multipliers = by_linear_program(tangent, system, direct)
     if multipliers is None:
@@ -264,8 +267,9 @@ def _of_programs(tangent: Minorant, rows: Rows, bounds: Box, *, is_plain: bool) 
             at_upper = multipliers < 0
             yield explaining_multipliers(tangent, system, bounds, at_lower, at_upper, near)
     # A linear program sees no curvature, so that its gap is of first order in the point's error.
-    curved = by_curved_program(tangent, system, direct)
-    yield np.zeros(len(system.lower)) if curved is None else curved
+    if not curved_first:
+        curved = by_curved_program(tangent, system, direct)
+        yield nothing if curved is None else curved
 
 
 def _direct(rows: Rows, bounds: Box, d: int) -> Box:
