@@ -246,10 +246,9 @@ def _of_programs(
     """Yield multipliers of programs, and what improves them."""
     system = rows.system
     direct = _direct(rows, bounds, len(tangent.f))
-    nothing = np.zeros(len(system.lower))
-    if curved_first:
-        curved = by_curved_program(tangent, system, direct)
-        yield nothing if curved is None else curved
+    curved = by_curved_program(tangent, system, direct) if curved_first else None
+    if curved is not None:
+        yield curved
     # Bounds that only follow from others would take multipliers from the rows: they come second.
     multipliers = by_linear_program(tangent, system, direct)
     if multipliers is None:
@@ -269,7 +268,10 @@ def _of_programs(
     # A linear program sees no curvature, so that its gap is of first order in the point's error.
     if not curved_first:
         curved = by_curved_program(tangent, system, direct)
-        yield nothing if curved is None else curved
+        if curved is not None:
+            yield curved
+    if curved is None:
+        yield np.zeros(len(system.lower))
 
 
 def _direct(rows: Rows, bounds: Box, d: int) -> Box:

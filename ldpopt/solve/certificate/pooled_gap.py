@@ -25,7 +25,7 @@ from ldpopt.constraints import Constraint, Hierarchy, Smooth
 from ldpopt.constraints.isotonic import ForestOrder, Isotonic, TopSetOrder, joined
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.competitors import reach, stated, within_sublevel
-from ldpopt.solve.certificate.dual import EPS, usable
+from ldpopt.solve.certificate.dual import EPS, sum_with_error, usable
 from ldpopt.solve.certificate.equation_prices import Equations, equation_prices, equations_of
 from ldpopt.solve.certificate.evidence import SizedGap
 from ldpopt.solve.certificate.intervals import Box
@@ -186,8 +186,9 @@ def _price_of_total(point: _Point) -> tuple[Array, Array]:
     is_free = point.freedom > 0
     count = np.maximum(np.count_nonzero(is_free, axis=-1), 1)
     price = usable(np.sum(point.slope, axis=-1, where=is_free) / count)
-    excess = np.abs(np.sum(point.f, axis=-1) - point.total)
-    error = (point.f.shape[-1] + 2) * EPS * np.sum(np.abs(point.f), axis=-1)
+    size, error = sum_with_error(point.f)
+    excess = np.abs(size - point.total)
+    error = error + 2 * EPS * (excess + abs(point.total))
     return price[:, None], np.abs(price) * (excess + error)
 
 
