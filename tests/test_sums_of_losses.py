@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles, priors
+from ldpopt import FrequencyEstimate, Parameter, Problem, certify, losses, oracles, priors
 from ldpopt.constraints import Bounds, GroupTotals, Monotone, NonNegative, SumsTo
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.losses.base import Loss
@@ -307,7 +307,9 @@ def test_a_loss_that_does_not_fit_the_domain_is_refused_before_any_solve(loss, m
 
 
 def test_what_is_no_loss_cannot_be_added():
-    for add in (lambda loss: loss + 1, lambda loss: 1 + loss, lambda loss: cp.Constant(1) + loss):
+    # With any other of its expressions, cvxpy asks the loss only once a Parameter has been made.
+    lam = Parameter("lam", 1.0)
+    for add in (lambda loss: loss + 1, lambda loss: 1 + loss, lambda loss: 2 * lam + loss):
         with pytest.raises(InvalidTypeError, match=r"a number moves no minimum.*losses\.Custom"):
             add(losses.LeastSquares())
     for subtract in (
