@@ -40,6 +40,7 @@ LOSSES = [
     losses.Huber(0.05),
     losses.PosteriorMean(priors.PowerLaw(alpha=1.5, n=N)),
     losses.LeastSquares() + 0.05 * losses.L1To(R),
+    losses.LeastSquares() + 0.05 * losses.L1To(R, WEIGHTS),
     losses.LeastSquares() + 0.05 * losses.KLTo(R),
     2 * losses.LeastSquares(),
     losses.LeastSquares() + 0.05 * losses.TotalVariation(),

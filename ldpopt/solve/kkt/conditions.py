@@ -204,7 +204,7 @@ class KKT:
             # Slopes at kinks are no multipliers of constraints: the best of them are taken.
             smooth = sp.Add(*[part.gradient for part in self._parts])
             smooth += self._loss_form.slope()
-            signs = [sign for *_, sign in self._loss_form.kinks]
+            signs = [kink.sign for kink in self._loss_form.kinks]
             # What is left of the gradient without them is what they have to explain.
             smooth = smooth.subs(dict.fromkeys(signs, 0))
             rest = Numbers(arrays, ranges).value(smooth, {"v": np.arange(d)})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import singledispatch
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sympy as sp
@@ -44,6 +44,29 @@ X = sp.Symbol("x", real=True)
 """The frequency of one value, by which terms are differentiated."""
 
 
+class Kink(NamedTuple):
+    """A part size · weight · |x - place| of a loss.
+
+    Attributes
+    ----------
+    size
+        A number.
+    place, sign
+        Symbols of the place and of the subgradient of |x - place|.
+    weight
+        The symbol of a weight of each value, or 1.
+    """
+
+    size: float
+    place: Any
+    sign: Any
+    weight: Any = sp.Integer(1)
+
+    def scaled(self, factor: float) -> Kink:
+        """Return the part of a loss that is multiplied by a factor."""
+        return self._replace(size=factor * self.size)
+
+
 @dataclass
 class LossForm:
     """A loss as a sum over values.
@@ -61,7 +84,7 @@ class LossForm:
     reference
         For a divergence the name of its reference: values where that is 0 must be 0.
     kinks
-        Weight and place of each part weight · |x - place|, by the name of its subgradient.
+        The parts with a kink at each value.
     pooled
         The symbol that means replace where values must be equal; None where no mean tells it.
     logarithmic
@@ -73,16 +96,16 @@ class LossForm:
     numbers: Callable[[FrequencyEstimate], dict[str, Array]]
     response: Callable[[Any], Expression] | None = None
     reference: Any = None
-    kinks: list[tuple[float, Any, Any]] = field(default_factory=list)
+    kinks: list[Kink] = field(default_factory=list)
     pooled: Any = None
     logarithmic: bool = False
 
     def slope(self) -> Expression:
         """Return ℓ'_v at f_v, with the subgradients of kinks."""
         slope = sp.diff(self.term, X).subs(X, F[V])
-        for weight, _, sign in self.kinks:
+        for kink in self.kinks:
             # The subgradient of a kink stands as a symbol, which its own conditions bound.
-            slope += number(weight) * sign
+            slope += number(kink.size) * kink.weight * kink.sign
         return slope
 
     def where(self) -> Everywhere:
@@ -258,20 +281,23 @@ def _absolute(loss: losses.LeastAbsolute, names: Names) -> LossForm:
     is_reference = isinstance(loss, losses.L1To)
     place = names.base("r" if is_reference else "f̃")
     sign = names.base("s")
+    meanings = {
+        place.name: "the reference" if is_reference else "the estimate",
+        sign.name: f"a slope of |f_v - {place.name}_v|",
+    }
+    weights: dict[str, Array] = {}
+    kink = Kink(1.0, place[V], sign[V])
     if isinstance(loss, losses.L1To) and loss.weights is not None:
-        raise UnsupportedProblemError(
-            f"{loss!r} with weights has no conditions value by value yet: the multipliers of a "
-            "solution are in solution.duals"
-        )
+        weight = names.base("w")
+        meanings[weight.name] = "the weights"
+        weights[weight.name] = loss.weights
+        kink = kink._replace(weight=weight[V])
     return LossForm(
         # All of it is a kink: nothing is left to differentiate.
         sp.Integer(0),
-        {
-            place.name: "the reference" if is_reference else "the estimate",
-            sign.name: f"a slope of |f_v - {place.name}_v|",
-        },
-        lambda estimate: {place.name: loss.target(estimate)},
-        kinks=[(1.0, place[V], sign[V])],
+        meanings,
+        lambda estimate: {place.name: loss.target(estimate), **weights},
+        kinks=[kink],
     )
 
 
@@ -309,9 +335,7 @@ def _sum(loss: losses.WeightedSum, names: Names) -> LossForm:
     meanings: dict[str, str] = {}
     for _, form in parts:
         meanings |= form.meanings
-    kinks = [
-        (weight * inner, place, sign) for weight, form in parts for inner, place, sign in form.kinks
-    ]
+    kinks = [kink.scaled(weight) for weight, form in parts for kink in form.kinks]
     return LossForm(
         sp.Add(*[number(weight) * form.term for weight, form in parts]),
         meanings,
@@ -333,7 +357,7 @@ def _scaled(weight: float, form: LossForm) -> LossForm:
         form.numbers,
         None if response is None else lambda price: response(price / factor),
         form.reference,
-        [(weight * inner, place, sign) for inner, place, sign in form.kinks],
+        [kink.scaled(weight) for kink in form.kinks],
         form.pooled,
         form.logarithmic,
     )
@@ -347,11 +371,12 @@ def _joined(parts: list[dict[str, Array]]) -> dict[str, Array]:
 def kink_conditions(form: LossForm, of: str) -> list[Condition]:
     """Return that slopes at kinks are between -1 and 1, and signs elsewhere."""
     conditions = []
-    for _, place, sign in form.kinks:
-        size = sp.Abs(F[V] - place)
+    for kink in form.kinks:
+        distance = F[V] - kink.place
+        slope = equation(kink.sign * distance, sp.Abs(distance))
         conditions += [
-            Condition("dual feasibility", at_most(sp.Abs(sign), 1), ALL_VALUES, of),
-            Condition("complementarity", equation(sign * (F[V] - place), size), ALL_VALUES, of),
+            Condition("dual feasibility", at_most(sp.Abs(kink.sign), 1), ALL_VALUES, of),
+            Condition("complementarity", slope, ALL_VALUES, of),
         ]
     return conditions
 
@@ -383,10 +408,12 @@ def subgradients(
     slopes: dict[str, Array] = {}
     # Stationarity: the slopes of the kinks are to cancel all other terms.
     target = -rest
-    for weight, place, sign in form.kinks:
-        at = np.asarray(numbers[place.base.name])
-        kinks = Kinks(at, np.full(f.shape, -weight), np.full(f.shape, weight))
-        slope = kinks.subgradient(f, target)
-        slopes[sign.base.name] = slope / weight
+    for kink in form.kinks:
+        at = np.asarray(numbers[kink.place.base.name])
+        steepest = np.full(f.shape, kink.size)
+        if kink.weight != 1:
+            steepest = steepest * numbers[kink.weight.base.name]
+        slope = Kinks(at, -steepest, steepest).subgradient(f, target)
+        slopes[kink.sign.base.name] = slope / steepest
         target = target - slope
     return slopes
