@@ -40,8 +40,8 @@ _N = 1_000
 _POINT = np.array([0.325, 0.325, 0.12, 0.1, 0.09, 0.04])
 _COUNTS = [300, 280, 150, 120, 90, 60]
 
-# Each multiplier of the ball takes thousands of evaluations of the slopes: to certify these forms on
-# thirty inputs for every triple, as all others are, would take hours.
+# Each multiplier of the ball takes thousands of evaluations of the slopes: these forms are too slow
+# to be certified on thirty inputs for every triple, as all others are.
 _NOT_CERTIFIED = "ball, split by slopes"
 
 _LOSSES: dict[str, losses.Loss] = {
