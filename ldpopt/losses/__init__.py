@@ -1,5 +1,7 @@
 """What is minimised: each loss states its value, its gradient and its form for solvers."""
 
+import sys
+
 from ldpopt.losses.base import Loss, WeightedSum
 from ldpopt.losses.channel import ChannelMLE
 from ldpopt.losses.custom import Custom
@@ -37,3 +39,8 @@ __all__ = [
     "WeightedLeastSquares",
     "WeightedSum",
 ]
+
+# Who has imported cvxpy may write a parameter of cvxpy's own times a loss, which cvxpy leaves to
+# the loss once this module is there. Others need not wait for cvxpy.
+if "cvxpy" in sys.modules:
+    import ldpopt.parameter  # noqa: F401

@@ -37,25 +37,32 @@ class LeastAbsolute(Deviation):
     adds_over_values = True
     has_kinks = True
 
+    weights: Array | None = None
+    """What deviations count, shape (d,); None for 1 each."""
+
     @property
     def latex(self) -> str:
         """The loss in LaTeX."""
         return r"\lVert f - \tilde f \rVert_1"
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
-        """Return Σ |f_v - f̃_v|."""
-        deviations = np.abs(f - self.target(estimate))
+        """Return the sum of absolute deviations, each times its weight."""
+        deviations = self._weighted(np.abs(f - self.target(estimate)))
         return np.asarray(np.sum(deviations, axis=-1))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
-        """Return the sign of f - f̃; 0, which is a subgradient, where they are equal."""
-        return np.sign(f - self.target(estimate))
+        """Return the weight with the sign of f - f̃; 0, a subgradient, where they are equal."""
+        return self._weighted(np.sign(f - self.target(estimate)))
+
+    def sublevel(self, level: Array, estimate: FrequencyEstimate) -> tuple[Array, Array]:
+        """Return f̃ ± t/w: no term is above the level t."""
+        width = np.asarray(level)[..., None] / self._weighted(np.ones(1))
+        return around(self.target(estimate), width)
 
     def kinks(self, data: tuple[Array, ...], constants: tuple[Any, ...]) -> tuple[Kinks, ...]:
-        """Return f̃ with the slopes -1 and 1."""
-        # Deviations all count the same: every kink turns from -1 to 1.
+        """Return f̃ with the slopes -w and w."""
         (place,) = data
-        slope = np.ones(place.shape)
+        slope = self._weighted(np.ones(place.shape))
         return (Kinks(place, -slope, slope),)
 
     def cone_form(
@@ -64,11 +71,16 @@ class LeastAbsolute(Deviation):
         data: tuple[Any, ...],
         constants: tuple[float, ...],
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
-        """Return ‖d (f - f̃)‖₁: a linear program in units of the uniform frequency."""
+        """Return ‖w d (f - f̃)‖₁: a linear program in units of the uniform frequency."""
         import cvxpy as cp
 
         (target,) = data
-        return cp.norm1(in_uniform_units(f) - f.size * target), []
+        away = in_uniform_units(f) - f.size * target
+        return cp.norm1(away if self.weights is None else cp.multiply(self.weights, away)), []
+
+    def _weighted(self, values: Array) -> Array:
+        """Return what values of the deviations count."""
+        return values if self.weights is None else self.weights * values
 
 
 class L1To(FromReference, LeastAbsolute):
@@ -122,46 +134,6 @@ class L1To(FromReference, LeastAbsolute):
         """The parameters that it was built with, and the weights, which are no data."""
         key = super().compiled_key
         return key if self.weights is None else (key, self.weights.tobytes())
-
-    def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
-        """Return Σ w_v |f_v - r_v|."""
-        if self.weights is None:
-            return super().value(f, estimate)
-        return np.asarray(np.abs(f - self.reference) @ self.weights)
-
-    def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
-        """Return w times the sign of f - r; 0, which is a subgradient, where they are equal."""
-        sign = super().gradient(f, estimate)
-        return sign if self.weights is None else self.weights * sign
-
-    def sublevel(self, level: Array, estimate: FrequencyEstimate) -> tuple[Array, Array]:
-        """Return r ± t/w: no term is above the level t."""
-        width = np.asarray(level)[..., None]
-        return around(
-            self.target(estimate), width if self.weights is None else width / self.weights
-        )
-
-    def kinks(self, data: tuple[Array, ...], constants: tuple[Any, ...]) -> tuple[Kinks, ...]:
-        """Return r with the slopes -w and w."""
-        if self.weights is None:
-            return super().kinks(data, constants)
-        (place,) = data
-        slope = np.broadcast_to(self.weights, place.shape)
-        return (Kinks(place, -slope, slope),)
-
-    def cone_form(
-        self,
-        f: cp.Expression,
-        data: tuple[Any, ...],
-        constants: tuple[float, ...],
-    ) -> tuple[cp.Expression, list[cp.Constraint]]:
-        """Return d Σ w_v |f_v - r_v|."""
-        if self.weights is None:
-            return super().cone_form(f, data, constants)
-        import cvxpy as cp
-
-        (reference,) = data
-        return cp.norm1(f.size * cp.multiply(self.weights, f - reference)), []
 
 
 class Huber(Deviation):
