@@ -7,6 +7,8 @@ look at them, in terminals, CSV and pictures, characters that act are written as
 from __future__ import annotations
 
 import re
+import unicodedata
+from functools import cache
 from typing import SupportsFloat
 
 # Control characters (they move the cursor, ring, or begin an escape sequence, and SVG takes none),
@@ -43,6 +45,37 @@ def shortened(text: str, longest: int = 40) -> str:
     """
     shown = printable(text)
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+
+
+def drawable(text: str, longest: int = 40) -> str:
+    r"""Return a shortened text of which matplotlib draws every character, and none as a formula.
+
+    Characters that its fonts lack, such as most emoji, would all be the same box: they are written
+    as their Unicode names.
+
+    Examples
+    --------
+    >>> print(drawable("\N{OK HAND SIGN} for $1"))
+    ok hand sign for \$1
+    """
+    from matplotlib import rcParams  # slow to import
+
+    known = _characters(tuple(rcParams["font.family"]))
+    # What has no name acts on terminals, and is escaped with the rest.
+    missing = {c for c in text if ord(c) not in known and unicodedata.name(c, "")}
+    for character in missing:
+        text = text.replace(character, f" {unicodedata.name(character).lower()} ")
+    named = " ".join(text.split()) if missing else text
+    return shortened(named, longest).replace("$", r"\$")
+
+
+@cache
+def _characters(families: tuple[str, ...]) -> frozenset[int]:
+    """Return the code points that some of these families of fonts have."""
+    from matplotlib import font_manager
+
+    paths = [font_manager.findfont(font_manager.FontProperties(family=[name])) for name in families]
+    return frozenset().union(*(font_manager.get_font(path).get_charmap() for path in paths))
 
 
 def _escape(match: re.Match[str]) -> str:

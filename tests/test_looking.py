@@ -633,3 +633,12 @@ def test_what_pandas_names_stays_named():
     with pytest.raises(InvalidTypeError, match="a Series of counts, or a Categorical"):
         datasets.Dataset.from_pandas([1, 2])
     assert next(iter(ldpopt.study("base", counts, draws=2).values)).data == "counts"
+
+
+def test_labels_that_no_font_has_are_named_in_a_picture():
+    labels = ["\N{OK HAND SIGN}", "caf\u00e9 $1"]
+    picture = FrequencyEstimate([0.25, 0.75], labels=labels).plot()
+    # Drawn: a character without a glyph would warn here, and warnings are errors.
+    picture.canvas.draw()
+    ticks = [tick.get_text() for tick in picture.axes[0].get_yticklabels()]
+    assert ticks == ["caf\u00e9 \\$1", "ok hand sign"]

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from ldpopt import style
 from ldpopt.estimate.shown import Shown
-from ldpopt.printable import shortened
+from ldpopt.printable import drawable
 
 _NOTE = 100  # characters of 8 points that fit the width
 
@@ -41,7 +41,8 @@ def estimate_figure(shown: Shown, what: str, about: str, method: str) -> Figure:
     if shown.lower is not None and shown.upper is not None:
         axes.hlines(rows, shown.lower, shown.upper, color=style.GREY, linewidth=1.5)
     axes.plot(shown.frequencies, rows, look.marker, color=look.colour, markersize=4)
-    axes.set_yticks(rows, [_label(name) for name in shown.names])
+    # Forty characters take two fifths of the width, and leave room for the picture.
+    axes.set_yticks(rows, [drawable(name) for name in shown.names])
     # The largest on top, and the first and the last as far from the frame as from each other.
     axes.set_ylim(max(len(rows), 1) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
@@ -55,9 +56,3 @@ def estimate_figure(shown: Shown, what: str, about: str, method: str) -> Figure:
         title = f"all {what}"
     figure.suptitle(f"{title}: {about}" if about else title)
     return figure
-
-
-def _label(name: str) -> str:
-    """Return a label that leaves room for the picture and that matplotlib takes as it is."""
-    short = shortened(name)  # two fifths of the width
-    return short.replace("$", r"\$")  # a dollar sign would start a formula

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from ldpopt import style
-from ldpopt.printable import printable
+from ldpopt.printable import drawable
 
 
 @style.styled
@@ -35,7 +35,7 @@ def risk_figure(names: Sequence[str], excess: NDArray[np.float64], title: str) -
         look = looks[name]
         axes.plot(excess[place, :1], [place], look.marker, color=look.colour, markersize=5)
     # A dollar sign would start a formula.
-    axes.set_yticks(places, [printable(name).replace("$", r"\$") for name in names])
+    axes.set_yticks(places, [drawable(name) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel("mean squared error above that of the best, on this collection")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ldpopt import style
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.printable import shortened
+from ldpopt.printable import drawable
 
 Array = NDArray[np.float64]
 
@@ -55,10 +55,9 @@ def rounds_figure(
             times, raw[:, place], "o", color=style.GREY, markersize=3, label="each by itself"
         )
         labels = estimates[0].labels
-        name = f"value {place}" if labels is None else shortened(labels[place])
+        name = f"value {place}" if labels is None else labels[place]
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-        # A dollar sign would begin a formula.
-        panel.set_title(name.replace("$", r"\$"))
+        panel.set_title(drawable(name))
     for panel in list(figure.axes)[len(places) :]:
         panel.set_visible(False)
     handles, names = figure.axes[0].get_legend_handles_labels()
