@@ -303,6 +303,17 @@ def test_importing_the_package_does_not_load_what_only_some_need():
     assert done.stdout.strip() == "[]"
 
 
+def test_a_process_that_counts_reports_does_not_load_what_it_does_not_call():
+    """Each worker starts one: these take longer to import than all else that counting needs."""
+    script = "import sys, ldpopt.collection.aggregation; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    unused = {"scipy.special", "scipy.sparse", "scipy.optimize", "cvxpy", "numba"}
+    assert "pyarrow" in done.stdout.split()
+    assert unused & set(done.stdout.split()) == set()
+
+
 def test_every_public_name_and_submodule_is_there_after_a_bare_import():
     script = (
         "import ldpopt\n"

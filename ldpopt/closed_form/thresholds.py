@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from ldpopt.closed_form.rows import LARGE, counts, falling, locked_rows
 from ldpopt.closed_form.simplex import norm_sub
@@ -40,6 +39,8 @@ def significance_threshold(d: int, sigma: float, alpha: float = 2.0) -> float:
     >>> round(significance_threshold(d=1024, sigma=0.001), 5)
     0.00289
     """
+    from scipy.special import ndtri  # slow to import
+
     share = min(alpha / d, 0.5)
     # -Φ⁻¹(α/d) instead of Φ⁻¹(1 - α/d): the difference from 1 would lose the digits of a small α/d.
     quantile = -float(ndtri(share))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import kl_div
 
 from ldpopt import validate
 from ldpopt.constraints.absolute_sums import absolute_sum_form, absolute_sum_rows
@@ -127,6 +126,8 @@ class Near(Constraint):
     def violation(self, f: Array) -> Array:
         """Return by how much the distance exceeds the radius."""
         if self.norm == "kl":
+            from scipy.special import kl_div  # slow to import
+
             # Where r is 0 the divergence would be infinite for any residue of a solver.
             is_held = self.reference == 0
             terms = np.where(is_held, 0.0, kl_div(np.maximum(f, 0.0), self.reference))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import rel_entr
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError
@@ -45,6 +44,8 @@ class _Divergence(SeparableLoss):
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ f log(f/r), ``inf`` outside its domain."""
+        from scipy.special import rel_entr  # slow to import
+
         reference = np.maximum(self.target(estimate), 0.0)
         # rel_entr knows that 0 log 0 is 0, and is infinite where f > 0 meets a reference of 0.
         return np.asarray(np.sum(rel_entr(f, reference), axis=-1))

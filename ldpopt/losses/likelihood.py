@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import xlogy
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError
@@ -114,6 +113,8 @@ class BinomialMLE(_Likelihood):
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return the loss; ``inf`` where a probability leaves [0, 1]."""
+        from scipy.special import xlogy  # slow to import
+
         share = self.shares(estimate)
         probability = self._probability(f, estimate)
         is_possible = (probability >= 0) & (probability <= 1)
@@ -281,6 +282,8 @@ class MultinomialMLE(_Likelihood):
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return the loss; ``inf`` where a probability is negative."""
+        from scipy.special import xlogy  # slow to import
+
         share = self.shares(estimate)
         probability = self._probability(f, estimate)
         inside = np.all(probability >= 0, axis=-1)

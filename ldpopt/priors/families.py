@@ -9,7 +9,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError, warn
@@ -239,6 +238,8 @@ def _stirling_difference(k: Array, rate: float) -> Array:
 
     Stirling's series: k log(k/rate) - (k - rate) + ½ log(2πk) + 1/(12k) - ...
     """
+    from scipy.special import gammaln  # slow to import
+
     # Small counts cancel little.
     direct = gammaln(k + 1) - k * math.log(rate) + rate
     # Where the series is not used its argument is still evaluated: 0 would divide by 0.

@@ -8,7 +8,6 @@ from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from ldpopt import validate
 from ldpopt.errors import InvalidTypeError
@@ -83,6 +82,8 @@ class ZeroInflated(Prior):
         log_evidence: Array,
     ) -> tuple[Array, Array, Array]:
         """Return Pr[k = 0 | y], Pr[k > 0 | y] and the log-evidence, from the other prior's."""
+        from scipy.special import expit  # slow to import
+
         at_zero = noise.log_density(y, np.zeros_like(y))
         zero = at_zero + np.log(self.mass)
         others = log_evidence + np.log1p(-self.mass)

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError, warn
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.methods import postprocess
 from ldpopt.oracles.base import FrequencyOracle
 from ldpopt.reports.estimate import RefinedEstimate, refined, unchanged
 from ldpopt.reports.weighing import Weighing, in_fixed_point
@@ -144,6 +143,9 @@ def weighing_of(
 def _start(raw: FrequencyEstimate, start: str | FrequencyEstimate | ArrayLike) -> Array:
     """Return the start as frequencies on the simplex."""
     if isinstance(start, str):
+        # Workers that count, and refine nothing, need no methods.
+        from ldpopt.methods import postprocess
+
         return _on_simplex(postprocess(raw, start).frequencies, raw.d)
     if isinstance(start, FrequencyEstimate):
         _check_reports(raw, start)
