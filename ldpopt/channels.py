@@ -57,11 +57,11 @@ class Channel(Immutable):
         if off.any():
             column = int(np.argmax(off))
             hint = ""
-            if np.allclose(array.sum(axis=1), 1):
+            if np.all(np.abs(array.sum(axis=1) - 1) <= _ROUNDED_SUM):
                 hint = "; its rows do: pass its transpose"
             raise InvalidInputError(
                 f"the columns of a channel must sum to 1, and column {column} sums to "
-                f"{sums[column]:.9g}{hint}"
+                f"{sums[column]:.12g}{hint}"
             )
         self.matrix = array
 

@@ -90,6 +90,8 @@ def test_the_privacy_loss_is_that_of_the_matrix():
         (lambda: Channel([[np.nan, 0.5], [0.5, 0.5]]), "found nan"),
         (lambda: Channel([[0.5, 0.5], [0.5, 0.4]]), "column 1 sums to 0.9"),
         (lambda: Channel([[0.9, 0.1], [0.3, 0.7]]), "pass its transpose"),
+        # Neither do its rows: a transpose would be no remedy.
+        (lambda: Channel([[0.5, 0.5], [0.500001, 0.500001]]), r"sums to 1\.000001$"),
         (lambda: mix([]), "no channel"),
         (lambda: mix([COIN]), "channel 0 must be a Channel"),
         (lambda: mix([Channel(COIN), Channel(np.full((2, 3), 0.5))]), "of 3 values"),

@@ -317,8 +317,10 @@ def noisy():
         ({"candidate": "norm-sup"}, "norm-sub"),
         ({"candidate": noisy()}, "different answers for the same estimate"),
         ({"by": "stein"}, "unknown by 'stein'"),
-        ({"alpha": 0.0, "by": "bootstrap"}, "alpha must be a finite number > 0"),
-        ({"alpha": -0.5}, "alpha must be a finite number > 0"),
+        ({"alpha": 0.0, "by": "bootstrap"}, "alpha must be a finite number >= 1e-08"),
+        ({"alpha": -0.5}, "alpha must be a finite number >= 1e-08"),
+        # The moves would be rounded to nothing, and the rule be taken for a constant.
+        ({"alpha": 1e-40, "by": "bootstrap"}, "alpha must be a finite number >= 1e-08"),
         ({"probes": 1}, "probes must be at least 2"),
         ({"level": 1.0}, "level must be a finite number"),
         ({"sets": []}, "at least one set, or sets=None"),
@@ -360,6 +362,10 @@ def test_bad_grids_are_refused(raw):
         ldpopt.tune(lambda t: "base", raw, [1.0])
     with pytest.raises(InvalidInputError, match="must not repeat a number"):
         ldpopt.tune(lambda t: "base", raw, [1.0, 1.0])
+    with pytest.raises(InvalidInputError, match="must not repeat a number"):
+        ldpopt.tune(lambda t: "base", raw, [1, 1.0])
+    with pytest.raises(InvalidTypeError, match="a list of numbers, got 5"):
+        ldpopt.tune(lambda t: "base", raw, 5)
     with pytest.raises(InvalidTypeError, match="a function from a number to a problem"):
         ldpopt.tune("base", raw, [1.0, 2.0])
 

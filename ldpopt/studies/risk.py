@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,9 @@ from ldpopt.solve.problem import Problem
 from ldpopt.studies.tuning import Tuning
 
 Array = NDArray[np.float64]
+
+# Moves of a smaller share would be lost in the rounding of the frequencies.
+_LEAST_ALPHA = 1e-8
 
 
 def risk(
@@ -55,7 +59,7 @@ def risk(
         for the risk at 1 + ``alpha`` times the noise; ``"auto"`` takes the first where the method
         is known to be continuous: not for functions of one's own.
     alpha
-        > 0, the share by which the bootstrap adds to the noise.
+        At least 1e-8, the share by which the bootstrap adds to the noise.
     probes
         Number of moves along the noise, at least 2. Up to so many sets take one move each.
     level
@@ -210,6 +214,8 @@ def tune(
             "tune takes a function from a number to a problem, such as lambda t: Problem(...), "
             f"got {build!r}"
         )
+    if isinstance(grid, str) or not np.iterable(grid):
+        raise InvalidTypeError(f"the grid must be a list of numbers, got {grid!r}")
     values = list(grid)
     if len(values) < 2:
         raise InvalidInputError(
@@ -217,7 +223,9 @@ def tune(
             "use risk"
         )
     named = {_shown(value): value for value in values}
-    if len(named) < len(values):
+    numbers = [value for value in values if isinstance(value, Real)]
+    # One number may be written in two ways, 1 and 1.0.
+    if len(named) < len(values) or len(set(numbers)) < len(numbers):
         raise InvalidInputError("the grid must not repeat a number")
     candidates = {name: method_of(build(value), name) for name, value in named.items()}
     table = _table(raw, candidates, sets, by, alpha, probes, level, rng, "tune")
@@ -292,7 +300,7 @@ def _table(
 ) -> RiskTable:
     """Return the table of methods after a check of all arguments."""
     kind = kind_for(methods, by)
-    alpha = validate.real("alpha", alpha, above=0)
+    alpha = validate.real("alpha", alpha, minimum=_LEAST_ALPHA)
     probes = validate.integer("probes", probes, minimum=2)
     level = validate.real("level", level, above=0, below=1)
     generator = validate.generator(rng)
