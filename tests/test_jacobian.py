@@ -144,6 +144,54 @@ def test_a_solution_for_several_measurements_moves_as_they_do_together(loss, sta
     assert sources.moved(POINT).combined().frequencies - combined == pytest.approx(POINT)
 
 
+def most_likely(parts, f):
+    """Return the minimiser of a likelihood of counts with Σf = 1 by Newton's method, from f.
+
+    Each part is (A, frequencies, n, oracle), the frequencies those of A f.
+    """
+    d = len(f)
+    while True:
+        gradient = np.zeros(d)
+        hessian = np.zeros((d, d))
+        for members, y, n, oracle in parts:
+            gap = oracle.p - oracle.q
+            chance = oracle.q + gap * (members @ f)
+            count = oracle.q + gap * y
+            slope = n * gap * ((1 - count) / (1 - chance) - count / chance)
+            bend = n * gap**2 * (count / chance**2 + (1 - count) / (1 - chance) ** 2)
+            gradient += members.T @ slope
+            hessian += members.T @ (bend[:, None] * members)
+        ones = np.ones((d, 1))
+        matrix = np.block([[hessian, ones], [ones.T, np.zeros((1, 1))]])
+        step = np.linalg.solve(matrix, np.append(-gradient, 1 - f.sum()))[:d]
+        f = f + step
+        if np.abs(step).max() < 1e-14:
+            return f
+
+
+def test_a_likelihood_of_values_and_totals_moves_as_newtons_solution_does():
+    # Differences of a solver's points are too coarse for its likelihood: these are right to 1e-7.
+    of_groups = oracles.OUE(1.0, 3)
+    values = OUE.estimate([400, 390, 320, 330, 300, 280], N)
+    totals = of_groups.estimate([500, 330, 350], N)
+    solution = Problem(losses.BinomialMLE(), SIMPLEX).solve(
+        Sources([values, Source(totals, groups=ALL)])
+    )
+    members = np.kron(np.eye(3), [1.0, 1.0])
+
+    def moved(by):
+        parts = [
+            (np.eye(D), values.frequencies + by, N, OUE),
+            (members, totals.frequencies + members @ by, N, of_groups),
+        ]
+        return most_likely(parts, solution.frequencies)
+
+    assert solution.frequencies == pytest.approx(moved(np.zeros(D)), abs=1e-6)
+    step = 1e-5
+    differences = np.stack([(moved(step * u) - moved(-step * u)) / (2 * step) for u in np.eye(D)]).T
+    assert solution.jacobian().dense() == pytest.approx(differences, abs=1e-6)
+
+
 def test_the_side_of_a_kink_counts_for_several_measurements_too():
     totals = FrequencyEstimate([0.75, 0.25], noise=np.full(2, 1e-4), is_raw=True)
     values = FrequencyEstimate([0.5, 0.25, 0.0, 0.25], noise=np.full(4, 1e-4), is_raw=True)
