@@ -1,10 +1,10 @@
 """An upper bound of a gap on the sets whose closed forms pool, group or add up values.
 
 Orders that are forests, known top sets, disjoint groups with totals, hierarchies, bounds of total
-variation, margins of a table, and a few equations of any kind: at a minimum their multipliers
-follow from the gradient in a pass or two, with no program. So the points of these closed forms are
-judged in about the time that they take. As everywhere, any multipliers prove something. In a
-price p of every value they give
+variation, margins of a table, a few rows of many values, and a few equations of any kind: at a
+minimum their multipliers follow from the gradient in a pass or two, with no program. So the points
+of these closed forms are judged in about the time that they take. As everywhere, any multipliers
+prove something. In a price p of every value they give
 
     L(f) - L(s) <= p·(f - s) + Σ_v rise_v(p),
 
@@ -32,13 +32,14 @@ from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.margin_prices import margin_prices, margins_of
 from ldpopt.solve.certificate.minorant import Tangent, minorant
 from ldpopt.solve.certificate.parts import absolute_sum
+from ldpopt.solve.certificate.row_prices import FewRows, few_rows_of, row_prices
 from ldpopt.solve.certificate.total_prices import ROUNDING, distances
 from ldpopt.solve.certificate.variation_prices import Prices, variation_prices
 from ldpopt.solve.formulation import Formulation
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-Structure = Isotonic | Groups | Hierarchy | Smooth | KnownMargins | Equations
+Structure = Isotonic | Groups | Hierarchy | Smooth | KnownMargins | FewRows | Equations
 
 # So that a vector of zeros has a logarithm.
 _SMALLEST = 1e-200
@@ -146,8 +147,13 @@ def _structure(formulation: Formulation, d: int) -> Structure | None:
     margins = margins_of(formulation.constraints, d) if is_unbounded else None
     if margins is not None:
         return margins
+    if not tied:
+        return None
+    few = few_rows_of(tied, formulation.total(d), d)
+    if few is not None:
+        return few
     # With the total, which is an equation beside them.
-    return equations_of([*tied, *totals], d) if tied else None
+    return equations_of([*tied, *totals], d)
 
 
 def _is_separate(constraint: Constraint, d: int) -> bool:
@@ -164,6 +170,8 @@ def _prices(structure: Structure, point: _Point, enough: Array | float) -> Itera
         prices = _of_groups(structure, point)
     elif isinstance(structure, KnownMargins):
         prices = margin_prices(structure, point.f, point.slope)
+    elif isinstance(structure, FewRows):
+        prices = row_prices(structure, point.f, point.slope, point.bounds)
     elif isinstance(structure, Equations):
         prices = equation_prices(structure, point.f, point.slope, point.bounds)
     elif isinstance(structure, Hierarchy):
