@@ -393,6 +393,16 @@ def test_what_an_own_operator_returns_is_not_mended_in_silence(function, sentenc
         discover(Problem(losses.LeastSquares(), SIMPLEX), 4, length=1, inputs=10, again=True)
 
 
+def test_an_order_of_one_value_is_no_order():
+    """It would name a pooling that leaves every vector as it is."""
+    estimate = FrequencyEstimate([0.5, 0.3, 0.2])
+    orders = [
+        Setting.of(Problem(losses.LeastSquares(), [c.Monotone(along)]), estimate).order
+        for along in ([0], [0, 1])
+    ]
+    assert [order is None for order in orders] == [True, False]
+
+
 def test_an_own_operator_that_looks_at_other_rows_is_no_form(registering):
     """Right for a stack whose first row is of zeros, as the inputs', and wrong for any other."""
 

@@ -38,6 +38,7 @@ from ldpopt.errors import (
     UnsupportedProblemError,
 )
 from ldpopt.protocol import PureProtocol
+from ldpopt.solve.joint import about_one
 from ldpopt.sources import from_mbi, overlap, to_mbi, two_way_tables
 from tests.commands import run
 from tests.tolerances import CERTIFIED, ROUNDING, SIGMAS
@@ -654,6 +655,18 @@ def test_the_response_of_a_joint_likelihood_is_where_its_slope_is_that_of_the_pr
         np.testing.assert_allclose(loss.gradient(f, about), -price, atol=1e-6)
     (f,) = loss.response(np.array([[-1e9]]), (), ())
     assert np.isposinf(f).all()
+
+
+def test_equal_measurements_count_by_their_precision_only_beside_a_penalty():
+    """By hand: the mean .85, .15 counts 1/.5 twice, so that a price of .4 moves it by .4/4."""
+    noise = [0.5, 0.5]
+    first = FrequencyEstimate([0.8, 0.2], noise=noise)
+    sources = Sources([first, FrequencyEstimate([0.9, 0.1], noise=noise)])
+    priced = Problem(ls.LeastSquares() + 0.4 * ls.TotalVariation()).solve(sources)
+    np.testing.assert_allclose(priced.frequencies, [0.75, 0.25], atol=CERTIFIED)
+    # Alone the factor changes nothing, and the plain squares have more closed forms.
+    alone, _ = about_one(Problem(ls.LeastSquares()), sources)
+    assert type(alone.loss) is ls.LeastSquares
 
 
 def test_sums_inside_sums_are_one_sum_over_sources():
