@@ -36,7 +36,7 @@ _STEPS = 3
 
 
 def repaired(program: ConicProgram, point: Multipliers, box: Box) -> Multipliers | None:
-    """Return multipliers whose residuals cost less; None where there are none.
+    """Return multipliers whose residuals cost less, or None.
 
     An equation of several variables is needed. Cost: a sparse system of the auxiliary variables'
     size, and a sort.
