@@ -85,18 +85,18 @@ def test_points_that_miss_a_row_pay_for_it(name):
     start = problem.accept(RAW)
     best = problem.minimise(start)
     minimum = float(problem.loss.value(best, start))
-    # So little that the row still counts as one that holds, and then all values up or down.
-    for step in (1e-13 * RANKED, 1e-5 * np.ones(D)):
+    # Values at 0 stay there; first so little that the row still counts as one that holds.
+    for step in (1e-10, 1e-5):
         for sign in (-1, 1):
-            point = best + sign * step
+            point = (1 + sign * step) * best
             rise = float(problem.loss.value(point, start)) - minimum
-            assert pooled_gap(problem, start, point).gap >= rise
+            assert pooled_gap(problem, start, point).gap >= rise - 1e-18
 
 
 def test_a_row_on_its_wrong_side_has_no_multiplier():
-    held = Problem(losses.LeastSquares(), [*SIMPLEX, Linear([RANKED], 100.0, 100.0)])
+    held = Problem(losses.LeastSquares(), [*SIMPLEX, Linear([RANKED], 110.0, 110.0)])
     point = held.minimise(RAW)
-    problem = Problem(losses.LeastSquares(), [*SIMPLEX, Linear([RANKED], -np.inf, 100.0)])
+    problem = Problem(losses.LeastSquares(), [*SIMPLEX, Linear([RANKED], -np.inf, 110.0)])
     start = problem.accept(RAW)
     rise = float(problem.loss.value(point, start)) - problem.solve(start).objective
     gap = float(pooled_gap(problem, start, point).gap)
