@@ -205,6 +205,14 @@ def test_the_side_of_a_kink_counts_for_several_measurements_too():
         assert derivative @ move == pytest.approx((ahead - solution.frequencies) / 1e-6, abs=1e-6)
 
 
+def test_moves_and_gradients_must_be_finite():
+    derivative = Problem(losses.LeastSquares(), SIMPLEX).solve(estimate_of(POINT)).jacobian()
+    with pytest.raises(InvalidInputError, match="gradient must be finite, found nan at index 1"):
+        derivative.vjp([0.0, np.nan, 0.0, 0.0, 0.0, 0.0])
+    with pytest.raises(InvalidInputError, match="moves must be finite, found inf"):
+        derivative @ np.full(D, np.inf)
+
+
 def test_degrees_of_freedom_count_what_moves():
     d = 2_000
     f = np.random.default_rng(0).normal(0, 0.01, d)

@@ -171,6 +171,10 @@ class Jacobian:
         d = len(self)
         if x.ndim not in (1, 2) or len(x) != d:
             raise InvalidInputError(f"{what} must have shape ({d},) or ({d}, m), got {x.shape}")
+        wrong = ~np.isfinite(x)
+        if wrong.any():
+            at = validate.first(wrong)
+            raise InvalidInputError(f"{what} must be finite, found {x[at]}{validate.placed(at)}")
         return x.reshape(d, -1)
 
     def __repr__(self) -> str:

@@ -19,6 +19,9 @@ LARGEST = 4_096
 
 _COLUMNS = 4_096  # values looked at together: the largest intermediate result has m rows of these
 
+# Where precisions differ by up to 10¹⁰ they leave 1e-7 of a standard deviation in place of 8e-3.
+_REFINEMENTS = 2
+
 
 class OverlapSquares:
     """The quadratic ½ Σ w_v f_v² + ½ Σ ω_g (Σ_g f)² of values and any groups.
@@ -52,6 +55,7 @@ class OverlapSquares:
             )
         self._members = members
         self._precision = precision
+        self._weights = weights
         # Sparse, so that only the system of the groups is dense.
         self._shared: Any = members.multiply(1 / precision).tocsr()  # A D
         system = (self._shared @ members.T).toarray() + np.diag(1 / weights)
@@ -59,6 +63,17 @@ class OverlapSquares:
 
     def solve(self, x: Array) -> Array:
         """Return P⁻¹ x for rows x of shape (k, d), with P the matrix of the quadratic."""
+        solved = self._approximately(x)
+        # The identity is a difference, of which little is left where groups that overlap are far
+        # more precise than values.
+        for _ in range(_REFINEMENTS):
+            seen = self._weights[:, None] * (self._members @ solved.T)
+            product = self._precision * solved + (self._members.T @ seen).T
+            solved = solved + self._approximately(x - product)
+        return solved
+
+    def _approximately(self, x: Array) -> Array:
+        """Return the same by Woodbury's identity, as exact as rounding leaves it."""
         plain = x / self._precision
         # From right to left: no product is larger than groups × rows.
         of_groups = self._core @ (self._shared @ x.T)
