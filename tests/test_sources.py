@@ -686,6 +686,9 @@ def test_equal_measurements_count_by_their_precision_only_beside_a_penalty():
     sources = Sources([first, FrequencyEstimate([0.9, 0.1], noise=noise)])
     priced = Problem(ls.LeastSquares() + 0.4 * ls.TotalVariation()).solve(sources)
     np.testing.assert_allclose(priced.frequencies, [0.75, 0.25], atol=CERTIFIED)
+    # A distance from a reference of its own measures f alone too, and counts once.
+    drawn = Problem(ls.LeastSquares() + 0.4 * ls.L1To([0.0, 0.0])).solve(sources)
+    np.testing.assert_allclose(drawn.frequencies, [0.75, 0.05], atol=CERTIFIED)
     # Alone the factor changes nothing, and the plain squares have more closed forms.
     alone, _ = about_one(Problem(ls.LeastSquares()), sources)
     assert type(alone.loss) is ls.LeastSquares
