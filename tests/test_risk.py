@@ -1,6 +1,7 @@
 """The risk of methods, estimated without the truth."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -152,6 +153,26 @@ def test_intervals_of_differences_cover():
         reach = evidence["base"].excess_reach(evidence["norm-sub"], collection, 1.96)
         inside.append(abs(miss) <= reach)
     assert 0.88 <= np.mean(inside) <= 1
+
+
+def test_the_upper_end_of_an_interval_is_as_many_standard_errors_away_as_stated():
+    """With tr C² = 8, tr CT = 3 and tr T² = 2: V₀ = 2·8 - 4·3 + 4·2 = 12; t = 4 and λ = 8/4."""
+    products = {"trace_of_square": lambda _: 2.0, "product": lambda *_: 4.0}
+    moves = SimpleNamespace(noise_square=8.0, noise=4.0, tests=None, **products)
+    evidence = SimpleNamespace(
+        moves=moves,
+        variance=lambda _: 0.0,
+        total=6.0,
+        bias=0.0,
+        residual=np.zeros(2),
+        contributions=np.zeros(0),
+        moved=None,
+        _pairs=None,
+        _noise_passed=3.0,
+    )
+    _, high = evidences.Evidence.interval(evidence, None, 1.5)
+    # The error r is at the end where (r - 6)² = 1.5² (12 + 4·2 (r - 4)).
+    assert (high - 6) ** 2 == pytest.approx(1.5**2 * (12 + 8 * (high - 4)))
 
 
 @pytest.mark.parametrize("oracle", [oracles.OUE(1.0, 300), oracles.GRR(3.0, 300)])
