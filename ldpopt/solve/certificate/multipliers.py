@@ -175,11 +175,14 @@ def _rounds(
             continue
         is_last = solved.is_last
         solved = solved._replace(x=usable(solved.x, HUGE), z=usable(solved.z, HUGE))
-        better = repaired(program, solved, box)
-        # Cheaper than a polish, and mostly as good.
-        yield [solved] if better is None else [better, solved], False
-        better = polished(program, solved, box)
-        yield [solved] if better is None else [better, solved], True
+        points = [solved]
+        for improve in (repaired, polished):
+            better = improve(program, solved, box)
+            points = points if better is None else [better, *points]
+            # The repair is cheaper and proves mostly as much, but multipliers that are read for
+            # their own sake are those of the faces.
+            if improve is polished or sufficient > _TOLERANCES[-1]:
+                yield points, improve is polished
 
 
 def on_grid(point: Multipliers, step: float) -> Multipliers:
