@@ -25,6 +25,8 @@ END = "\n\n"
 
 Cells = tuple[str, str, str]
 
+_VARIED = ("L1 price", "L1 ball", "minimax in an L1 ball", "variation")
+
 
 class Results:
     """The rows of one run, by benchmark and by what was measured."""
@@ -202,6 +204,19 @@ def _framework(results: Results) -> Iterator[Cells]:
         yield (
             f"a compiled problem solved again, d = {d}",
             f"{duration(results.seconds('framework', again, 'bare CLARABEL'))} by CLARABEL",
+            f"{', '.join(costs)} × the bare call",
+        )
+    for d in ("64", "1,024"):
+        costs = []
+        for solver in ("CLARABEL", "QOCO", "PIQP"):
+            ratios = [
+                results.cost("framework", f"{problem} with a new value, d = {d}", f"bare {solver}")
+                for problem in _VARIED
+            ]
+            costs.append(f"{min(ratios):.2f} to {max(ratios):.2f} ({solver})")
+        yield (
+            f"four problems with a new value of a parameter, the proof included, d = {d}",
+            "",
             f"{', '.join(costs)} × the bare call",
         )
     yield (
