@@ -1,8 +1,11 @@
-"""Losses and constraints that were built with parameters in place of numbers.
+"""Losses and constraints that were built with parameters in place of numbers, or from labels.
 
 Such an object holds the numbers of the moment when it was built, like any other, and its recipe:
 the arguments as they were given. ``at`` builds it again from the values of another moment. So
 everything that is computed from an object is about one set of values, and never becomes stale.
+
+Numbers with labels, such as a Series of pandas, belong to the values of these names. Which places
+these have is known with the estimate, so that they are an argument that varies, too.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from ldpopt.errors import InvalidInputError
+from ldpopt.frames import Labelled, is_frame, may_have_labels
 from ldpopt.immutable import Immutable, SealsInstances
 
 if TYPE_CHECKING:
@@ -42,12 +46,15 @@ class _Latest:
 class Recipe(Immutable):
     """The arguments of a constructor, parameters and parts that vary among them."""
 
-    _kept = frozenset({"kind", "args", "kwargs", "_latest"})  # ``build`` looks at what varies
+    # ``build`` looks at what varies.
+    _kept = frozenset({"kind", "args", "kwargs", "is_open", "_latest"})
 
     def __init__(self, kind: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.kind = kind
         self.args = args
         self.kwargs = kwargs
+        # Whether it has parameters: labels alone leave nothing open once there is an estimate.
+        self.is_open = _is_open((args, kwargs))
         # The same values give the same object, so that what is kept for it is found again.
         self._latest = _Latest()
 
@@ -59,7 +66,8 @@ class Recipe(Immutable):
         with _ONE_AT_A_TIME:
             if key != self._latest.key:
                 plain = self._plain(args, kwargs)
-                self._latest.built = plain._altered(_recipe=self, _is_fixed=True)
+                recipe = self if self.is_open else None
+                self._latest.built = plain._altered(_recipe=recipe, _is_fixed=True)
                 self._latest.key = key
             return self._latest.built
 
@@ -83,6 +91,8 @@ class _TakesParameters(SealsInstances):
     """Lets constructors see numbers where parameters were given."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if any(map(may_have_labels, (*args, *kwargs.values()))):
+            args, kwargs = (), _with_labels(cls, args, kwargs)
         # Most arguments are plain, and nothing has to be remembered of them.
         is_plain = not (
             any(map(holds_parameters, args)) or any(map(holds_parameters, kwargs.values()))
@@ -106,6 +116,9 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
 
     _adjusts: ClassVar[bool] = True
     """Whether the constructor gets numbers where parameters are given."""
+
+    _per_value: ClassVar[frozenset[str]] = frozenset()
+    """The arguments of the constructor with one number per value, which may have labels."""
 
     @property
     def varies(self) -> bool:
@@ -149,7 +162,47 @@ def holds_parameters(value: Any) -> bool:
         return any(map(holds_parameters, value))
     if isinstance(value, Adjustable):
         return value.varies
+    return isinstance(value, Labelled) or is_expression(value)
+
+
+def _is_open(value: Any) -> bool:
+    """Return whether an argument depends on parameters, or on a function of the user."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return any(map(_is_open, value))
+    if isinstance(value, Adjustable):
+        return value.varies and (value._recipe is None or value._recipe.is_open)
     return is_expression(value)
+
+
+def _with_labels(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments by name, with labelled numbers in place of objects of pandas and polars.
+
+    Raises
+    ------
+    InvalidInputError
+        If an argument has labels that has no number per value.
+    """
+    names = list(cls.__signature__.parameters)
+    given = dict(zip(names, args, strict=False)) | kwargs
+    first = None
+    for name, value in given.items():
+        # The rows and columns of a matrix may have names.
+        if name not in cls._per_value and is_frame(value):
+            continue
+        labelled = Labelled.of(name, value)
+        if labelled is None:
+            continue
+        if name not in cls._per_value:
+            raise InvalidInputError(
+                f"{name} of {cls.__name__} does not go by the labels of values, and has some: "
+                f"pass an array ({name}.to_numpy())"
+            )
+        # One order for all of them, also where the estimate will have no labels.
+        first = first or labelled
+        given[name] = Labelled(name, labelled.by(first.labels), first.labels)
+    return given
 
 
 def _present(value: Any, start: FrequencyEstimate | None, values: Values) -> Any:
@@ -158,6 +211,8 @@ def _present(value: Any, start: FrequencyEstimate | None, values: Values) -> Any
         return type(value)(_present(member, start, values) for member in value)
     if isinstance(value, dict):
         return {name: _present(member, start, values) for name, member in value.items()}
+    if isinstance(value, Labelled):
+        return value.by(None if start is None else start.labels)
     if isinstance(value, Adjustable):
         # Before there is an estimate a function stays what it is.
         return value if start is None and not values else value.at(start, values)

@@ -1,11 +1,12 @@
-"""Data frames of pandas and polars: their one column of numbers, with its labels.
+"""Numbers with labels: a Series of pandas, or the one column of numbers of a data frame.
 
-Neither package is imported: who has such an object has imported its package.
+Neither pandas nor polars is imported: who has such an object has imported its package.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,6 +87,98 @@ def column_of(frame: Any) -> Column:
     if labels is not None:
         _require_distinct(labels)
     return Column(names[number], columns[number], labels)
+
+
+def may_have_labels(values: Any) -> bool:
+    """Return whether an object is a DataFrame, or a Series of pandas."""
+    return is_frame(values) or is_from(values, "Series", "pandas")
+
+
+def labels_of(values: Any) -> tuple[str, ...] | None:
+    """Return the index of a Series of pandas, or the labels of a DataFrame; None of anything else.
+
+    The index that pandas makes by itself, 0 to d - 1, names nothing.
+
+    Examples
+    --------
+    >>> labels_of([0.5, 0.25]) is None
+    True
+    """
+    if is_frame(values):
+        return column_of(values).labels
+    if not is_from(values, "Series", "pandas") or type(values.index).__name__ == "RangeIndex":
+        return None
+    return tuple(map(str, values.index))
+
+
+@dataclass(frozen=True, eq=False)
+class Labelled:
+    """One number per label, which belong to the values of these names wherever they stand.
+
+    Attributes
+    ----------
+    what
+        The argument, for messages.
+    numbers, labels
+        Both in the same order; the numbers are a copy.
+    """
+
+    what: str
+    numbers: NDArray[Any]
+    labels: tuple[str, ...]
+
+    @classmethod
+    def of(cls, what: str, values: Any) -> Labelled | None:
+        """Return the numbers of an object of pandas or polars with its labels; None without any."""
+        labels = labels_of(values)
+        return None if labels is None else cls(what, np.array(numbers_of(values)), labels)
+
+    def by(self, labels: Sequence[str] | None) -> NDArray[Any]:
+        """Return the numbers in the order of some labels; as they are without any.
+
+        Raises
+        ------
+        InvalidInputError
+            If a label is missing, unknown, or there twice.
+        """
+        if labels is None or tuple(labels) == self.labels:
+            return self.numbers
+        places = {label: place for place, label in enumerate(self.labels)}
+        wanted = dict.fromkeys(labels)
+        missing = [label for label in wanted if label not in places]
+        unknown = [label for label in places if label not in wanted]
+        if missing:
+            raise self._refused(f"has no number for {missing[0]!r}")
+        if unknown:
+            raise self._refused(f"has a number for {unknown[0]!r}, which is no value")
+        for names in (self.labels, labels):
+            if len(wanted) < len(names):
+                twice = next(label for label in wanted if list(names).count(label) > 1)
+                raise self._refused(f"leaves open which {twice!r} is meant, which is there twice")
+        return self.numbers[..., [places[label] for label in labels]]
+
+    def _refused(self, reason: str) -> InvalidInputError:
+        return InvalidInputError(
+            f"{self.what} goes by its labels, and {reason}: pass one number per label of the "
+            f"estimate, or {self.what}.to_numpy() if its order is that of the estimate"
+        )
+
+
+def by_label(what: str, values: Any, labels: Sequence[str] | None) -> Any:
+    """Return labelled numbers in the order of some labels, and anything else as it is.
+
+    Raises
+    ------
+    InvalidInputError
+        See ``Labelled.by``.
+
+    Examples
+    --------
+    >>> by_label("the truth", [0.5, 0.25], ["a", "b"])
+    [0.5, 0.25]
+    """
+    labelled = Labelled.of(what, values)
+    return values if labelled is None else labelled.by(labels)
 
 
 def _chosen(names: Sequence[str], columns: Sequence[NDArray[Any]]) -> tuple[int, int | None]:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.frames import labels_of
 from ldpopt.immutable import Immutable
 
 Array = NDArray[np.float64]
@@ -138,6 +139,11 @@ def _restored(name: str, value: Any, nonneg: bool, shape: tuple[int, ...]) -> Pa
 
 def _finite(name: str, value: ArrayLike) -> Array:
     """Return a finite float64 array."""
+    if labels_of(value) is not None:
+        raise InvalidInputError(
+            f"the parameter {name} holds numbers without labels: bring them into the order of the "
+            "estimate, and pass them as an array (to_numpy)"
+        )
     number = validate.array(f"the parameter {name}", value).astype(np.float64)
     wrong = ~np.isfinite(number)
     if wrong.any():

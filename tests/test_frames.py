@@ -6,6 +6,7 @@ import pytest
 import ldpopt
 from ldpopt import FrequencyEstimate, Problem, certify, constraints, datasets, losses, oracles
 from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.estimate import metrics
 
 PETS = ("ape", "bee", "cat")
 COUNTS = [5, 3, 2]
@@ -115,3 +116,108 @@ def test_a_series_of_polars_is_a_vector():
     polars = pytest.importorskip("polars", reason="polars is an optional package")
     study = ldpopt.study("base", polars.Series("users", COUNTS), draws=2)
     assert {(row.data, row.d) for row in study.rows} == {("users", 3)}
+
+
+ESTIMATE = FrequencyEstimate([0.5, 0.3, 0.2], labels=PETS)
+
+
+def labelled(ape, bee, cat):
+    """Return three numbers in another order than that of the estimate above."""
+    return _pandas({"label": ["cat", "ape", "bee"], "count": [cat, ape, bee]})
+
+
+# With numbers by hand: the reference .6, .2, .2 by value is .2, .6, .2 by place.
+BY_LABEL = {
+    "1-norm ball": (losses.LeastSquares(), [constraints.Near(labelled(0.6, 0.2, 0.2), 0.0, 1)]),
+    "with a parameter": (
+        losses.LeastSquares()
+        + ldpopt.Parameter("lam", 100.0) * losses.L1To(labelled(0.6, 0.2, 0.2)),
+        [],
+    ),
+    "divergence": (losses.KLTo(labelled(0.6, 0.2, 0.2)), [constraints.SumsTo(1.0)]),
+    # All go up in proportion to 1/w, by a quarter in all, and the third as far as it may.
+    "weights and a bound": (
+        losses.WeightedLeastSquares(labelled(0.5, 1.0, 1.0)),
+        [constraints.SumsTo(1.25), constraints.Bounds(upper=labelled(9.0, 9.0, 0.25))],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BY_LABEL)
+def test_numbers_with_labels_belong_to_the_values_of_these_names(case):
+    expected = [0.6, 0.2, 0.2]
+    if case == "weights and a bound":
+        expected = [0.5 + 0.4 / 3, 0.3 + 0.2 / 3, 0.25]
+    solution = Problem(*BY_LABEL[case]).solve(ESTIMATE)
+    assert solution.frequencies == pytest.approx(expected, abs=1e-12)
+
+
+def test_an_estimate_without_labels_has_numbers_by_place():
+    # Those of two arguments come into one order, here that of the first.
+    ball = constraints.Near([0.6, 0.2, 0.2], 0.0, 1, weights=[1.0, 2.0, 3.0])
+    reference = _pandas({"label": ["ape", "bee", "cat"], "count": [0.6, 0.2, 0.2]})
+    both = constraints.Near(reference, 0.0, 1, weights=labelled(1.0, 2.0, 3.0))
+    np.testing.assert_array_equal(both.reference, ball.reference)
+    np.testing.assert_array_equal(both.weights, ball.weights)
+
+
+def test_a_reference_is_a_copy():
+    frame = labelled(0.6, 0.2, 0.2)
+    ball = Problem(losses.LeastSquares(), [constraints.Near(frame, 0.0)])
+    frame.iloc[:, 1][:] = 0.9
+    assert ball.solve(ESTIMATE).frequencies == pytest.approx([0.6, 0.2, 0.2], abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["ape", "bee"], "has no number for 'cat': pass one number per label"),
+        (["ape", "bee", "cat", "dog"], "has a number for 'dog', which is no value"),
+    ],
+)
+def test_labels_that_are_not_those_of_the_estimate_are_refused(names, message):
+    upper = _pandas({"label": names, "count": [0.5] * len(names)})
+    problem = Problem(losses.LeastSquares(), [constraints.Bounds(upper=upper)])
+    with pytest.raises(InvalidInputError, match=f"upper goes by its labels, and {message}"):
+        problem.solve(ESTIMATE)
+
+
+def test_a_label_that_is_there_twice_is_refused():
+    twice = FrequencyEstimate([0.5, 0.3, 0.2], labels=["ape", "ape", "cat"])
+    lower = _pandas({"label": ["cat", "ape"], "count": [0.0, 0.1]})
+    with pytest.raises(InvalidInputError, match="leaves open which 'ape' is meant"):
+        Problem(losses.LeastSquares(), [constraints.Bounds(lower=lower)]).solve(twice)
+
+
+def test_errors_noise_and_points_go_by_labels():
+    truth = labelled(0.5, 0.3, 0.2)
+    assert metrics.mean_squared_error(ESTIMATE, truth) == 0.0
+    assert metrics.identification(ESTIMATE, truth, 0.4).f_score == 1.0
+    other = FrequencyEstimate([0.2, 0.5, 0.3], labels=["cat", "ape", "bee"])
+    assert metrics.largest_error(ESTIMATE, other) == 0.0
+    noisy = FrequencyEstimate([0.5, 0.3, 0.2], labels=PETS, noise=labelled(1.0, 2.0, 3.0))
+    np.testing.assert_array_equal(noisy.noise.constant, [1.0, 2.0, 3.0])
+    assert certify(SIMPLEX, ESTIMATE, truth).is_optimal(1e-12)
+
+
+def test_a_method_may_return_numbers_with_labels():
+    processed = ldpopt.postprocess(ESTIMATE, lambda estimate: labelled(0.5, 0.3, 0.2))
+    np.testing.assert_array_equal(processed.frequencies, [0.5, 0.3, 0.2])
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda x: constraints.Fixed([0, 1, 2], x), "values of Fixed does not go by the labels"),
+        (lambda x: ldpopt.Parameter("r", x), "the parameter r holds numbers without labels"),
+        (lambda x: ldpopt.Noise(x), "has labels, which noise cannot keep"),
+        (
+            lambda x: FrequencyEstimate(x, raw=ESTIMATE),
+            "raw names its values otherwise, or in another order",
+        ),
+    ],
+)
+def test_labels_that_nothing_can_keep_are_refused(use, message):
+    series = pytest.importorskip("pandas", reason="pandas is an optional package").Series
+    with pytest.raises(InvalidInputError, match=message):
+        use(series({"cat": 0.2, "ape": 0.5, "bee": 0.3}))

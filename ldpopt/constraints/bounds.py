@@ -144,6 +144,8 @@ class Bounds(_Box):
     0.25
     """
 
+    _per_value = frozenset({"lower", "upper"})
+
     @_one_bound_has_a_name
     def __init__(self, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf) -> None:
         # Shapes are kept: one number for all values still fits any domain.

@@ -72,6 +72,8 @@ class Near(Constraint):
     0.625
     """
 
+    _per_value = frozenset({"reference", "weights"})
+
     def __init__(
         self,
         reference: ArrayLike,

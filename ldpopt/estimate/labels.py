@@ -1,12 +1,10 @@
-"""Names of values: given, or those that objects of pandas bring with them."""
+"""Names of values, as they are given."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from typing import Any
 
 from ldpopt.errors import InvalidInputError, InvalidTypeError
-from ldpopt.frames import column_of, is_frame, is_from
 
 
 def checked_labels(labels: Sequence[str], d: int) -> tuple[str, ...]:
@@ -29,20 +27,3 @@ def checked_labels(labels: Sequence[str], d: int) -> tuple[str, ...]:
     if len(names) != d:
         raise InvalidInputError(f"labels must be a sequence of {d} names, got {len(names)}")
     return names
-
-
-def labels_of(values: Any) -> tuple[str, ...] | None:
-    """Return the index of a Series of pandas, or the labels of a DataFrame; None of anything else.
-
-    The index that pandas makes by itself, 0 to d - 1, names nothing.
-
-    Examples
-    --------
-    >>> labels_of([0.5, 0.25]) is None
-    True
-    """
-    if is_frame(values):
-        return column_of(values).labels
-    if not is_from(values, "Series", "pandas") or type(values.index).__name__ == "RangeIndex":
-        return None
-    return tuple(map(str, values.index))

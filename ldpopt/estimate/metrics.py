@@ -7,6 +7,7 @@ the leading axes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +16,8 @@ from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate.estimate import FrequencyEstimate
 from ldpopt.estimate.noise import Noise
+from ldpopt.estimate.traced import in_order
+from ldpopt.frames import labels_of
 
 _TERMS = 1 << 21  # terms held at a time
 _POINTS = 4  # of Gauss's rule per standard deviation of the noise
@@ -134,7 +137,7 @@ def identification(
     # Only for the errors that it raises: shapes that differ, numbers that are not finite.
     _difference(estimate, truth)
     named = heavy_hitters(estimate, threshold)
-    real = heavy_hitters(truth, threshold)
+    real = heavy_hitters(_in_order_of(estimate, truth), threshold)
     hits = np.sum(named & real, axis=-1, dtype=np.float64)
     named_count = np.sum(named, axis=-1)
     # One truth serves all trials, and each trial needs its own denominator.
@@ -259,7 +262,7 @@ def _checked_for_limit(
         raise InvalidInputError(
             f"{name} takes raw estimates, got processed ones: pass estimate.raw"
         )
-    true = _true_frequencies(truth, estimate.d)
+    true = _true_frequencies(_in_order_of(estimate, truth), estimate.d)
     if not noise.is_common:
         raise InvalidInputError(
             f"{name} is about rules that treat all values alike; here their noise differs"
@@ -339,7 +342,7 @@ def _best_means(
 
 def _difference(estimate: FrequencyEstimate | ArrayLike, truth: ArrayLike) -> NDArray[np.float64]:
     estimated = _values(estimate)
-    true = _values(truth)
+    true = _values(_in_order_of(estimate, truth))
     if estimated.shape[-1] != true.shape[-1]:
         raise InvalidInputError(
             "estimate and truth must have the same last axis, "
@@ -352,6 +355,13 @@ def _difference(estimate: FrequencyEstimate | ArrayLike, truth: ArrayLike) -> ND
             "leading axes of estimate and truth must match or be 1, got the shapes "
             f"{estimated.shape} and {true.shape}"
         ) from error
+
+
+def _in_order_of(estimate: FrequencyEstimate | ArrayLike, truth: ArrayLike) -> Any:
+    """Return a truth with labels in the order of the estimate's, and any other as it is."""
+    if isinstance(estimate, FrequencyEstimate):
+        return in_order("truth", truth, estimate.labels)
+    return in_order("truth", truth, labels_of(estimate))
 
 
 def _values(frequencies: FrequencyEstimate | ArrayLike) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.covariance import Covariance
 from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.frames import labels_of
 from ldpopt.immutable import Immutable
 from ldpopt.protocol import PureProtocol
 
@@ -330,6 +331,11 @@ class Noise(Immutable):
 
 def _number_or_vector(what: str, values: ArrayLike) -> NDArray[np.float64] | float:
     """Return a number as a float, and a vector as a read-only copy."""
+    if labels_of(values) is not None:
+        raise InvalidInputError(
+            f"{what} has labels, which noise cannot keep: pass noise=... of the estimate, which "
+            "goes by them, or an array (to_numpy)"
+        )
     # np.array copies: what the caller does to its own array later changes no noise.
     result = np.array(validate.array(what, values), dtype=np.float64)
     if result.ndim > 1 or not result.size:

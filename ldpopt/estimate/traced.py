@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError, warn
-from ldpopt.estimate.labels import checked_labels, labels_of
+from ldpopt.estimate.labels import checked_labels
 from ldpopt.estimate.noise import Noise
 from ldpopt.estimate.origin import (
     checked_counts,
@@ -23,6 +23,7 @@ from ldpopt.estimate.origin import (
     stated_rawness,
 )
 from ldpopt.estimate.rawness import are_surely_raw, is_shift
+from ldpopt.frames import Labelled, by_label, labels_of
 from ldpopt.immutable import Immutable
 from ldpopt.protocol import PureProtocol
 
@@ -48,9 +49,13 @@ class TracedFrequencies(Immutable):
         clip_answers: bool = False,
         raw: Self | None = None,
     ) -> None:
+        # A pandas Series brings the names of its values.
+        if labels is None:
+            labels = labels_of(frequencies)
         self.frequencies: Array = checked_frequencies(frequencies, oracle)
+        self.labels = None if labels is None else checked_labels(labels, self.d)
         if raw is not None:
-            _check_raw(raw, self.frequencies.shape, is_raw)
+            _check_raw(raw, self.frequencies.shape, self.labels, is_raw)
             is_raw = False
             # Processing changes frequencies, not what is known of the reports behind them.
             # Unless the caller states another origin.
@@ -59,16 +64,13 @@ class TracedFrequencies(Immutable):
                 oracle = raw.oracle
                 noise = raw._noise
         # From the oracle, or as given by hand; None where nothing is known of it.
-        self._noise: Noise | None = noise_of(n, oracle, noise, self.d)
+        variances = by_label("noise", noise, self.labels)
+        self._noise: Noise | None = noise_of(n, oracle, variances, self.d)
         self.n: int | None = number_of_reports(n, self._noise)
         self.oracle: PureProtocol | None = oracle
         # Noise may state its protocol itself: then both are of one.
         if self._noise is not None:
             self.oracle = self._noise.protocol
-        # A pandas Series brings the names of its values.
-        if labels is None:
-            labels = labels_of(frequencies)
-        self.labels = None if labels is None else checked_labels(labels, self.d)
         self.method = method
         self.clip_answers = clip_answers
         self._stated = stated_rawness(is_raw)
@@ -356,13 +358,35 @@ def warn_unless_raw_noise(estimate: TracedFrequencies) -> None:
         )
 
 
-def _check_raw(raw: object, shape: tuple[int, ...], is_raw: bool | None) -> None:
+def in_order(what: str, values: Any, labels: Sequence[str] | None) -> Any:
+    """Return an estimate's frequencies or labelled numbers by these labels, anything else as it is.
+
+    Raises
+    ------
+    InvalidInputError
+        If both have labels, and not the same ones.
+    """
+    if isinstance(values, TracedFrequencies):
+        if values.labels is None:
+            return values.frequencies
+        return Labelled(what, values.frequencies, values.labels).by(labels)
+    return by_label(what, values, labels)
+
+
+def _check_raw(
+    raw: object, shape: tuple[int, ...], labels: tuple[str, ...] | None, is_raw: bool | None
+) -> None:
     """Raise an error unless ``raw`` can be what frequencies of this shape were made from."""
     if not isinstance(raw, TracedFrequencies):
         raise InvalidTypeError(f"raw must be a FrequencyEstimate, got {type(raw).__name__}")
     if raw.frequencies.shape != shape:
         raise InvalidInputError(
             f"raw must have the shape of the frequencies, {shape}, got {raw.frequencies.shape}"
+        )
+    if None not in (labels, raw.labels) and labels != raw.labels:
+        raise InvalidInputError(
+            "raw names its values otherwise, or in another order, than the frequencies: bring both "
+            "into one order of labels"
         )
     if is_raw:
         raise InvalidInputError("is_raw=True contradicts raw=...: a raw estimate is its own")

@@ -134,6 +134,7 @@ class WeightedLeastSquares(Deviation, SeparableLoss):
     """
 
     is_square = True
+    _per_value = frozenset({"weights"})
 
     def __init__(self, weights: ArrayLike) -> None:
         self.weights = validate.positive_vector("weights", weights)

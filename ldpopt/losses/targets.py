@@ -64,6 +64,7 @@ class FromReference(Loss):
     """
 
     is_penalty = True
+    _per_value = frozenset({"reference", "weights"})
 
     def __init__(self, reference: ArrayLike) -> None:
         self.reference = validate.vector("reference", reference)

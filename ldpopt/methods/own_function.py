@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, LdpoptError, MethodError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.estimate.traced import in_order
 
 Array = NDArray[np.float64]
 
@@ -68,7 +69,7 @@ class OwnFunction:
             estimate.require_unchanged()
         except InvalidInputError as error:
             raise self._changes_its_input() from error
-        return self._checked(getattr(answer, "frequencies", answer), estimate.d)
+        return self._checked(answer, estimate)
 
     def _changes_its_input(self) -> MethodError:
         return MethodError(
@@ -76,10 +77,15 @@ class OwnFunction:
             "f = estimate.frequencies.copy()"
         )
 
-    def _checked(self, answer: Any, d: int) -> Array:
+    def _checked(self, answer: Any, estimate: FrequencyEstimate) -> Array:
         """Return an answer as d finite numbers, or raise an error that says what it is instead."""
+        what = f"what the method {self.name!r} returns"
+        d = estimate.d
+        # An estimate has labels, which the frequencies of a solution need not repeat.
+        if not isinstance(answer, FrequencyEstimate):
+            answer = getattr(answer, "frequencies", answer)
         try:
-            f = validate.array(f"what the method {self.name!r} returns", answer)
+            f = validate.array(what, in_order(what, answer, estimate.labels))
         except LdpoptError as error:
             raise MethodError(
                 f"{error}: return one real number per value, an estimate or a solution"

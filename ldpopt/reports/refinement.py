@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError, warn
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.frames import by_label
 from ldpopt.oracles.base import FrequencyOracle
 from ldpopt.reports.estimate import RefinedEstimate, refined, unchanged
 from ldpopt.reports.weighing import Weighing, in_fixed_point
@@ -150,7 +151,7 @@ def _start(raw: FrequencyEstimate, start: str | FrequencyEstimate | ArrayLike) -
     if isinstance(start, FrequencyEstimate):
         _check_reports(raw, start)
         return _on_simplex(start.frequencies, raw.d)
-    return _on_simplex(start, raw.d)
+    return _on_simplex(by_label("start", start, raw.labels), raw.d)
 
 
 def _on_simplex(frequencies: ArrayLike, d: int) -> Array:

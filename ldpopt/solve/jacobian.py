@@ -23,6 +23,7 @@ from ldpopt import validate
 from ldpopt.constraints import LinearInequalities
 from ldpopt.errors import InvalidInputError, NoDerivativeError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.frames import by_label
 from ldpopt.losses.base import Totals
 from ldpopt.solve.certificate.competitors import AT_END
 from ldpopt.solve.face import EXACT, Face, face_of
@@ -271,7 +272,7 @@ def jacobian(
         )
     direction = None
     if towards is not None:
-        direction = validate.vector("towards", towards)
+        direction = validate.vector("towards", by_label("towards", towards, start.labels))
         validate.one_per_value("towards", direction, start.d)
     # Most problems are of this kind, and face_of costs several times as much.
     separate = _without_rows(formulation, start, f)

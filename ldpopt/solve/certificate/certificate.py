@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.estimate.traced import in_order
 from ldpopt.immutable import locked
 from ldpopt.losses import Loss
 from ldpopt.solve.certificate import box, duals, few_values, polyhedron, shown
@@ -311,7 +312,8 @@ def certify(
         raise InvalidTypeError(f"certify takes a Problem or a cvxpy.Problem first, got {problem!r}")
     problem = problem.at(estimate)
     start = problem.accept(estimate)
-    point = _point_of(f)
+    # Locked: multipliers are computed later.
+    point = locked(validate.frequencies(in_order("f", f, start.labels)))
     if point.shape != start.frequencies.shape:
         raise InvalidInputError(
             f"f must have the estimate's shape {start.frequencies.shape}, got {point.shape}"
@@ -347,14 +349,6 @@ def _certificate(problem: Formulation, start: FrequencyEstimate, point: Array) -
         explain=partial(_multipliers, problem, point, evidence),
         measure=measure,
     )
-
-
-def _point_of(f: FrequencyEstimate | ArrayLike) -> Array:
-    """Return finite frequencies that nobody can change, since multipliers are computed later."""
-    if isinstance(f, FrequencyEstimate):
-        return f.frequencies
-    point: Array = locked(validate.frequencies(f))
-    return point
 
 
 def _is_finite(
