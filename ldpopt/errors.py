@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 
 class LdpoptError(Exception):
@@ -25,6 +28,10 @@ class InvalidTypeError(LdpoptError, TypeError):
 
 class MethodError(InvalidInputError):
     """A function of the user that returns what no method may, or changes its input."""
+
+
+class FunctionError(LdpoptError):
+    """A function of the user raised an error that is not of this library."""
 
 
 class InfeasibleError(InvalidInputError):
@@ -57,6 +64,52 @@ class StoreError(InvalidInputError):
 
 class MissingPackageError(LdpoptError, ImportError):
     """A package that an extra of ldpopt would have brought."""
+
+
+def described(error: BaseException) -> str:
+    """Return an error of a function from outside in one line: type, message and place.
+
+    The place is the last line that ran outside Python itself and installed packages: what went
+    wrong within them went wrong because of it.
+
+    Examples
+    --------
+    >>> try:
+    ...     [].pop()
+    ... except IndexError as error:
+    ...     described(error).partition(" (")[0]
+    'IndexError: pop from empty list'
+    """
+    message = " ".join(str(error).split())
+    stated = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    # Of code that never ran: the message has its place.
+    if isinstance(error, SyntaxError):
+        return stated
+    places = traceback.extract_tb(error.__traceback__)
+    installed = tuple(sysconfig.get_paths().values())
+    outside = [place for place in places if not place.filename.startswith(("<frozen ", *installed))]
+    # Without places it was never raised.
+    for place in (outside or places)[-1:]:
+        return f"{stated} ({Path(place.filename).name}, line {place.lineno})"
+    return stated
+
+
+@contextmanager
+def users_code(what: str) -> Iterator[None]:
+    """Turn what code of the user raises into an error that says what ran, and where it failed.
+
+    Raises
+    ------
+    FunctionError
+        In place of any error that this library does not raise on purpose.
+    """
+    try:
+        yield
+    # These have sentences of their own.
+    except (LdpoptError, MemoryError):
+        raise
+    except Exception as error:
+        raise FunctionError(f"{what} failed: {described(error)}") from error
 
 
 # The extra that brings each package, and what needs it.

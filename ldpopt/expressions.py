@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, described
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -136,7 +136,7 @@ def built(what: str, build: Callable[..., Any], *arguments: Any) -> Any:
         raise InvalidInputError(
             # cvxpy's words may take several lines, and seldom say what to do.
             f"the function of {what} failed on {arguments[0].size} values "
-            f"({' '.join(str(error).split())}): state it with cvxpy's functions of all "
+            f"with {described(error)}: state it with cvxpy's functions of all "
             f"{arguments[0].size} values, and constraints by <=, >= or =="
         ) from error
 

@@ -504,12 +504,17 @@ def by_label(estimate):
     return {"plain": problem, "b is half": Problem(losses.LeastSquares(), [*SIMPLEX, first])}
 
 several = [problem, Problem(losses.GaussianMLE(), SIMPLEX)]
+
+def fails(estimate):
+    return {}["x"]
 """
 
 
 @pytest.fixture
 def own_world(tmp_path, monkeypatch):
     (tmp_path / "somebodys_problems.py").write_text(OWN)
+    (tmp_path / "does_not_run.py").write_text("1 / 0\n")
+    (tmp_path / "no_syntax.py").write_text("def\n")
     (tmp_path / "est.csv").write_text("value,frequency\na,0.7\nb,0.4\nc,-0.1\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -537,6 +542,12 @@ def test_compare_takes_own_problems_and_vectors(own_world, tmp_path):
     [
         (("somebodys_problems:number",), "is 3"),
         (("somebodys_problems:problm",), "did you mean 'problem'"),
+        (("somebodys_problems:fails",), "failed: KeyError: 'x' (somebodys_problems.py, line 16)"),
+        (
+            ("does_not_run:x",),
+            "does_not_run does not run: ZeroDivisionError: division by zero (does",
+        ),
+        (("no_syntax:x",), "no_syntax does not run: SyntaxError"),
         (("somebodys_problems:several",), "the problem 'several 2'"),
         (("somebodys_problems:problem", "--d", "8"), "leave them out with --input"),
         (("somebodys_problems:problem", "--n", "8"), "--oracle, --epsilon and --n: give all"),

@@ -40,6 +40,9 @@ def fails_late(estimate, calls=[]):
 def too_few(estimate):
     return estimate.frequencies[:2]
 
+def fails(estimate):
+    return {}["x"]
+
 capped = Problem(losses.LeastSquares(), [constraints.Bounds(0, 0.5), constraints.SumsTo(1.0)])
 base = capped
 number = 3
@@ -220,6 +223,7 @@ def test_panels_of_several_data_sets_have_names_of_their_own():
         (("--method", "somebodys_methods:too_few"), "must return one frequency per value"),
         (("--method", "somebodys_methods:number"), "a method is a name"),
         (("--method", "somebodys_methods:my_methods"), "did you mean 'my_method'"),
+        (("--method", "somebodys_methods:fails"), "'fails' failed: KeyError: 'x' (somebodys"),
         (("--method", "somebodys_methods:base"), "give yours another name"),
         (("--method", "somebodys_methods"), "named as my_module:my_object"),
         (("--method", "somebodys_methods.py:base"), "as somebodys_methods:base"),

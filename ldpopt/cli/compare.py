@@ -21,7 +21,7 @@ from ldpopt.cli.shared import (
     split_list,
 )
 from ldpopt.datasets import read_frequencies
-from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.errors import InvalidInputError, InvalidTypeError, users_code
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.printable import printable
 from ldpopt.solve.problem import Problem
@@ -222,7 +222,8 @@ def _problems(name: str, estimate: FrequencyEstimate) -> dict[str, Problem]:
     # A module may state one problem, several, or how to make them from the estimate.
     title = name.rpartition(":")[2]
     if callable(value) and not isinstance(value, Problem):
-        value = value(estimate)
+        with users_code(name):
+            value = value(estimate)
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Problem):

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, described
 from ldpopt.validate import unknown_name
 
 
@@ -45,6 +45,9 @@ def load_object(name: str) -> Any:
             f"cannot import {module_name!r} ({error}): call the command in the folder of the "
             "module, or set PYTHONPATH to it"
         ) from error
+    # Whatever the user's code raises: SyntaxError, an error of a constructor, ...
+    except Exception as error:
+        raise InvalidInputError(f"{module_name} does not run: {described(error)}") from error
     # With dots it may name a member, such as a method of a class.
     for part in attribute.split("."):
         if not hasattr(value, part):

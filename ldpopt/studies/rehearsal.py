@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ldpopt.datasets import Dataset
-from ldpopt.errors import InvalidInputError, LdpoptError, MethodError
+from ldpopt.errors import FunctionError, InvalidInputError, LdpoptError, MethodError, users_code
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.methods import METHODS
 from ldpopt.oracles.base import FrequencyOracle
@@ -30,6 +30,8 @@ def rehearse(
     InvalidInputError, InvalidTypeError
         If a function returns another shape or numbers that are not finite, or changes its input; if
         a problem does not fit the data, or a metric returns no number.
+    FunctionError
+        If a function raises an error of its own.
     """
     rng = np.random.default_rng(seed)
     # With the study's own sizes: many mistakes show only for the right number of values.
@@ -53,8 +55,9 @@ def _rehearse_candidate(candidate: Candidate, raw: FrequencyEstimate) -> None:
     problem = method.problem
     if problem is None:
         try:
-            method.solve(raw, **dict(options))
-        except MethodError:
+            with users_code(f"the candidate {candidate.name!r}"):
+                method.solve(raw, **dict(options))
+        except (FunctionError, MethodError):
             raise
         except LdpoptError:
             # It may have no answer for this draw, as Norm-Mul without a positive estimate.

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ldpopt.claims.engine.claim import Claim
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, described
 
 
 def read_claims(path: Path, taken: Iterable[str] = ()) -> dict[str, Claim]:
@@ -86,8 +86,5 @@ def _run(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     # Whatever the user's code raises: SyntaxError, ImportError, an error of a decorator, ...
     except Exception as error:
-        message = " ".join(str(error).split())
-        raise InvalidInputError(
-            f"{path} does not run: {type(error).__name__}: {message}"
-        ) from error
+        raise InvalidInputError(f"{path} does not run: {described(error)}") from error
     return module

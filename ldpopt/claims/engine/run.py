@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import math
 import time
-import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from ldpopt.claims.engine.claim import Claim, Finding
 from ldpopt.claims.engine.instances import InstanceSet
+from ldpopt.errors import described
 from ldpopt.proofs import proof_of
 
 
@@ -56,7 +55,7 @@ def run_claim(claim: Claim, instances: InstanceSet) -> Result:
         finding = _finding_of(claim, instances)
     # Whatever it is: the check is any code, a user's own included.
     except Exception as error:
-        raised = _described(error)
+        raised = described(error)
         finding = Finding(None, 0, {"the check raised": raised})
     if claim.theorems:
         finding = with_proof(finding, claim.theorems)
@@ -69,13 +68,6 @@ def _finding_of(claim: Claim, instances: InstanceSet) -> Finding:
     if not isinstance(finding, Finding):
         raise TypeError(f"the check returned {type(finding).__name__}, and not a Finding")
     return finding
-
-
-def _described(error: Exception) -> str:
-    """Return an exception's type, message and place in one line."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    message = " ".join(str(error).split())
-    return f"{type(error).__name__}: {message} ({Path(place.filename).name}, line {place.lineno})"
 
 
 def with_proof(finding: Finding, theorems: tuple[str, ...]) -> Finding:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ldpopt import validate
 from ldpopt.closed_form import significance_threshold
 from ldpopt.datasets import Dataset
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, users_code
 from ldpopt.estimate import FrequencyEstimate, metrics
 from ldpopt.oracles.base import FrequencyOracle
 from ldpopt.studies.engine.candidate import Candidate
@@ -337,7 +337,8 @@ class Metric:
         return np.array([self._score(answer, truth) for answer in answers])
 
     def _score(self, answer: Array, truth: Array) -> float:
-        score = np.asarray(self.function(answer, truth))
+        with users_code(f"the metric {self.name!r}"):
+            score = np.asarray(self.function(answer, truth))
         # One NaN would make every mean of its candidate NaN.
         if score.size != 1 or score.dtype.kind not in "biuf" or not np.isfinite(score).all():
             raise InvalidInputError(
