@@ -28,6 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.constraints import Constraint
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve import feasibility
 from ldpopt.solve.certificate import box, certify, few_values, polyhedron
@@ -77,7 +78,7 @@ def judge(
     if not largest <= tolerances.violation and not _is_rounding(violation, point, tolerances):
         # A closed form does not look for conflicts, so that it may have solved what cannot be.
         feasibility.require_feasible(feasibility.conditions(formulation, None), start.d)
-        reasons.append(f"the constraints are violated by {largest:.2g}")
+        reasons.append(f"{_worst(formulation, point)} is violated by {largest:.2g}")
     bound = _bound(formulation, start, point, plan, accuracy)
     # This test comes first: it passes almost always, and spares the loss's value.
     if not np.all(bound.gap <= tolerances.gap * bound.terms):
@@ -95,6 +96,18 @@ def _largest(values: Array) -> float:
     """Return the largest value of all trials, NaN if there is one."""
     # One vector has one value: a reduction of it would take ten times as long.
     return float(values if values.ndim == 0 else values.max())
+
+
+def _worst(formulation: Formulation, point: Array) -> str:
+    """Return the name of the constraint that is violated most."""
+
+    def violation(constraint: Constraint) -> float:
+        largest = _largest(constraint.violation(point))
+        # What is not a number is worse than any.
+        return np.inf if np.isnan(largest) else largest
+
+    worst = max(formulation.constraints, key=violation)
+    return worst.name or repr(worst)
 
 
 def _is_rounding(violation: Array, point: Array, tolerances: Tolerances) -> bool:

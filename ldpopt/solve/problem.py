@@ -26,7 +26,7 @@ from ldpopt.solve.judging import judged
 from ldpopt.solve.paths.closed_forms import closed_form_for
 from ldpopt.solve.plan import Plan
 from ldpopt.solve.planner import PathChoice, Planner, Request
-from ldpopt.solve.second_try import improved
+from ldpopt.solve.second_try import improved, remedy
 from ldpopt.solve.solution import Solution
 from ldpopt.solve.solvers import Running
 from ldpopt.solve.status import ACCURACIES, Accuracy, Status
@@ -294,10 +294,7 @@ class Problem(Formulation):
             # Some of it is judging, which here is a part of how the point was found.
             seconds += time.perf_counter() - began
         if judgement.status is not Status.OPTIMAL:
-            warn(
-                f"the solution is inaccurate: {judgement.reason}; see its certificate, or allow "
-                "more iterations"
-            )
+            warn(f"the solution is inaccurate: {judgement.reason}; {remedy(plan)}")
         return Solution(
             problem=problem,
             start=start,

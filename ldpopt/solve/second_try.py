@@ -18,6 +18,18 @@ from ldpopt.solve.plan import Outcome, Plan
 from ldpopt.solve.status import Accuracy, Status
 
 
+def remedy(plan: Plan) -> str:
+    """Return what was tried for a point that is still inaccurate, and what is left to do."""
+    if plan.again is not None:
+        return "another solver does no better: see its certificate, or allow more iterations"
+    if plan.path == "conic":
+        return (
+            f"{plan.name} was requested, so that its own point is returned: leave out solver and "
+            "path, and others are tried and polished, or allow more iterations"
+        )
+    return "see its certificate, or allow more iterations"
+
+
 def improved(
     formulation: Formulation,
     start: FrequencyEstimate,
