@@ -616,7 +616,8 @@ def test_the_rise_of_a_formula_is_above_the_exact_one():
     for _ in range(100):
         f, target = generator.normal(size=(2, d)) * 10 ** generator.uniform(-9, 3, (2, d))
         weights = 10 ** generator.uniform(-6, 6, d)
-        lower = float(f.min()) - generator.choice([0.0, 0.5])
+        # Bounds of each value, and one for all of them.
+        lower = f - generator.choice([0.0, 1e-9, 0.5], d)
         upper = float(f.max()) + generator.choice([0.0, 1e-9])
         # Residuals that cancel, and errors beside them that are far larger or nothing.
         price = float(weights[0] * (f[0] - target[0]))
@@ -625,15 +626,15 @@ def test_the_rise_of_a_formula_is_above_the_exact_one():
             box_kernels.WEIGHTED_SQUARES, target, weights, ROUNDINGS, error, (0.0,) * 5
         )
         with as_if_long():
-            bound = box_kernels.rise(formula, f, price, lower, upper)
+            bound = box_kernels.rise(formula, f, price, Box(lower, np.array([upper])))
         slopes = [
             Fraction(w) * (Fraction(x) - Fraction(y))
             for w, x, y in zip(weights, f, target, strict=True)
         ]
         for side in (-1, 0, 1):
             residuals = [slope - Fraction(price) + side * Fraction(error) for slope in slopes]
-            values = zip(residuals, f, weights, strict=True)
-            exact = sum(exact_rise(r, x, lower, upper, m) for r, x, m in values)
+            values = zip(residuals, f, lower, weights, strict=True)
+            exact = sum(exact_rise(r, x, low, upper, m) for r, x, low, m in values)
             assert Fraction(bound) >= exact
 
 

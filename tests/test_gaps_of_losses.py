@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
-from ldpopt.constraints import Bounds, Linear, Monotone, NonNegative, SumsTo, TopSet
+from ldpopt.constraints import Bounds, Fixed, Linear, Monotone, NonNegative, SumsTo, TopSet
 from ldpopt.losses.normalised import TiltedGaussianMLE
 from ldpopt.solve.certificate import box, long_box, total_prices
 from tests.test_certificate_soundness import as_if_long
@@ -42,11 +42,13 @@ LOSSES = {
 BOXES = {
     "simplex": [NonNegative(), SumsTo(1.0)],
     "caps": [Bounds(0.0, 0.2), SumsTo(1.0)],
+    "caps of each": [Bounds(0.0, 0.3 + 0.01 * np.arange(D)), SumsTo(1.0)],
+    "known value": [NonNegative(), Fixed([3], [0.04]), SumsTo(1.0)],
     "bounds": [Bounds(-0.005, 0.05)],
 }
 
 
-@pytest.mark.parametrize("loss", [name for name in LOSSES if name != "Huber"])
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("values", BOXES)
 def test_two_sweeps_prove_what_many_passes_prove(loss, values):
     function, estimate = LOSSES[loss]
@@ -74,8 +76,8 @@ def test_gaps_above_rounding_and_other_losses_are_for_all_multipliers():
     with as_if_long(), mock.patch.object(long_box, "is_enough", total_prices.is_enough):
         assert long_box.long_bound(problem, UNARY, minimiser) is not None
         assert long_box.long_bound(problem, UNARY, minimiser + MOVED) is None
-        huber = Problem(losses.Huber(0.1), BOXES["simplex"])
-        assert long_box.long_bound(huber, UNARY, minimiser) is None
+        absolute = Problem(losses.LeastAbsolute(), BOXES["simplex"])
+        assert long_box.long_bound(absolute, UNARY, minimiser) is None
 
 
 UNBOUNDED = {

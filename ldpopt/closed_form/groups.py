@@ -45,11 +45,14 @@ def group_totals(
     """
     result = np.maximum(f, 0.0)
     outside = np.ones(f.shape[-1], dtype=np.bool_)
-    for group, total in zip(groups, totals, strict=True):
-        # Norm-Sub takes the highest of at least one value.
-        if len(group):
-            result[..., group] = norm_sub(f[..., group], total)
-            outside[group] = False
+    sizes = np.array([len(group) for group in groups], dtype=np.int64)
+    # Groups of one size are a stack, so that few calls do them all. An empty one has no highest
+    # value, of which Norm-Sub takes one.
+    for size in np.unique(sizes[sizes > 0]):
+        chosen = np.flatnonzero(sizes == size)
+        members = np.stack([groups[i] for i in chosen.tolist()])
+        result[..., members] = norm_sub(f[..., members], totals[chosen, None])
+        outside[members] = False
     # As one more group: nothing else ties the values outside together.
     if rest is not None and outside.any():
         result[..., outside] = norm_sub(f[..., outside], rest)

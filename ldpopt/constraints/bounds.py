@@ -248,6 +248,11 @@ class Fixed(_Box):
         # The domain is known only now: the constructor has checked the rest.
         validate.whole_numbers("indices", self.indices, low=0, high=d - 1)
 
+    def violation(self, f: Array) -> Array:
+        """Return the largest difference of a fixed value from what it is."""
+        apart = np.abs(f[..., self.indices] - self.values)
+        return np.asarray(apart.max(axis=-1, initial=0.0))
+
     def box(self, d: int) -> tuple[Array, Array]:
         """Return the fixed values as both bounds, and no bounds elsewhere."""
         # Values that are not fixed have no bounds here; others may come from other constraints.

@@ -57,24 +57,28 @@ class ForestOrder(Isotonic):
 
     def __init__(self, parents: Index, sign: int, node_of_value: Index | None = None) -> None:
         self.sign = sign
-        size = len(parents)
-        node = np.arange(size) if node_of_value is None else node_of_value
-        chain = _chain_of(parents)
+        numbers = np.arange(len(parents))
+        node = numbers if node_of_value is None else node_of_value
+        is_in_order = np.array_equal(parents, numbers - 1)
+        chain = None if is_in_order else _chain_of(parents)
         if chain is not None:
             # In the order of the chain pooling is one pass: its place is the number of a node.
-            place = np.empty(size, dtype=np.int64)
-            place[chain] = np.arange(size)
-            node = place[node]
-            parents = np.arange(-1, size - 1)
+            node = _inverse(chain)[node]
+            parents = numbers - 1
         self.parents = parents
         # Kept: a root asks at each of its steps, and a look at all parents takes a tenth of one.
-        self.is_chain = chain is not None
+        self.is_chain = is_in_order or chain is not None
         self._node: Index | None = None
-        if not np.array_equal(node, np.arange(len(node))):
-            self._node = node
-            # The values node by node, and where each node starts among them.
+        if np.array_equal(node, numbers):
+            return
+        self._node = node
+        # The values node by node, and where each node starts among them.
+        if len(node) == len(numbers):
+            self._values_of_nodes = _inverse(node)
+            self._starts = numbers
+        else:
             self._values_of_nodes = np.argsort(node, kind="stable")
-            self._starts = np.searchsorted(node[self._values_of_nodes], np.arange(size))
+            self._starts = np.searchsorted(node[self._values_of_nodes], numbers)
 
     @property
     def forest(self) -> ForestOrder:
@@ -84,9 +88,8 @@ class ForestOrder(Isotonic):
     @classmethod
     def of_chain(cls, chain: Index) -> ForestOrder:
         """Return the order of all values in a chain, the highest first."""
-        parents = np.empty(len(chain), dtype=np.int64)
-        parents[chain] = np.concatenate([[-1], chain[:-1]])
-        return cls(parents, 1)
+        # Numbered along the chain: there is nothing to search for.
+        return cls(np.arange(-1, len(chain) - 1), 1, _inverse(chain))
 
     def project(self, values: Array, weights: Array | None = None) -> Array:
         """Return the isotonic regression."""
@@ -148,17 +151,12 @@ class ForestOrder(Isotonic):
         return self._of_values(low), self._of_values(high)
 
     @property
-    def chain(self) -> Index | slice | None:
-        """The values from the highest to the lowest where all are one chain, else None.
-
-        ``slice(None)`` where they are in that order already.
-        """
-        size = len(self.parents)
-        is_chain = np.array_equal(self.parents, np.arange(-1, size - 1))
+    def chain(self) -> Index | None:
+        """The values from the highest to the lowest where all are one chain, else None."""
         # A chain with the lowest value at its root runs the other way.
-        if self._has_equal_values or not is_chain or self.sign < 0:
+        if self._has_equal_values or not self.is_chain or self.sign < 0:
             return None
-        return slice(None) if self._node is None else self._values_of_nodes
+        return np.arange(len(self.parents)) if self._node is None else self._values_of_nodes
 
     def pairs(self) -> Index:
         """Return pairs (a, b) of values with f[a] >= f[b] that make the order, shape (m, 2)."""
@@ -391,12 +389,16 @@ def _topological_places(edges: Index, nodes: int) -> Index:
     return place
 
 
+def _inverse(permutation: Index) -> Index:
+    """Return where each number stands in a permutation of 0 .. n - 1."""
+    place = np.empty(len(permutation), dtype=np.int64)
+    place[permutation] = np.arange(len(permutation))
+    return place
+
+
 def _chain_of(parents: Index) -> Index | None:
     """Return the nodes of a single chain from its root to its leaf; None for other forests."""
     size = len(parents)
-    # Numbered along the chain already, as most are: a loop over a million nodes takes long.
-    if np.array_equal(parents, np.arange(-1, size - 1)):
-        return np.arange(size)
     children = np.full(size, -1)
     below = np.flatnonzero(parents >= 0)
     children[parents[below]] = below

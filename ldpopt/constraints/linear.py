@@ -132,6 +132,12 @@ class GroupTotals(Polyhedron):
                 f"totals must be {len(self.groups)} finite numbers, one per group, "
                 f"got {self.totals}"
             )
+        # One after the other: to go through groups takes longer than to go through values.
+        sizes = np.array([len(group) for group in self.groups], dtype=np.int64)
+        self._sizes = sizes
+        # The empty array is there for no groups at all.
+        self._members = np.concatenate([np.empty(0, dtype=np.int64), *self.groups])
+        self._group_of_member = np.repeat(np.arange(len(sizes)), sizes)
 
     @property
     def latex(self) -> str:
@@ -153,22 +159,22 @@ class GroupTotals(Polyhedron):
     @property
     def disjoint(self) -> bool:
         """Whether no value is in two groups."""
-        # The empty array is there for no groups at all.
-        members = np.concatenate([np.empty(0, dtype=np.int64), *self.groups])
         # Ten times as fast as np.unique.
-        members.sort()
+        members = np.sort(self._members)
         return bool((members[1:] != members[:-1]).all())
+
+    @property
+    def has_empty_group(self) -> bool:
+        """Whether a group has no members."""
+        return bool((self._sizes == 0).any())
 
     def disjoint_groups(self, d: int) -> Groups | None:
         """Return the groups; None if a value is in two of them, or one is empty."""
         of_value = np.full(d, len(self.groups))
-        for number, group in enumerate(self.groups):
-            of_value[group] = number
-        # A value in two groups keeps the later one, so that fewer values are in groups than stated.
-        stated = sum(map(len, self.groups))
+        of_value[self._members] = self._group_of_member
+        # A value in two groups keeps one of them, so that fewer values are in groups than stated.
         in_groups = np.count_nonzero(of_value < len(self.groups))
-        has_empty = any(len(group) == 0 for group in self.groups)
-        if in_groups < stated or has_empty:
+        if in_groups < len(self._members) or self.has_empty_group:
             return None
         return Groups(of_value, self.totals)
 
@@ -179,21 +185,21 @@ class GroupTotals(Polyhedron):
 
     def violation(self, f: Array) -> Array:
         """Return the largest difference of a group's sum from its total, in one pass."""
-        excess = np.zeros(f.shape[:-1])
-        # Group by group: a matrix of members would have to be made first.
-        for group, total in zip(self.groups, self.totals, strict=True):
-            sums = f[..., group].sum(axis=-1)
-            np.maximum(excess, np.abs(sums - total), out=excess)
-        return excess
+        has_members = self._sizes > 0
+        starts = (np.cumsum(self._sizes) - self._sizes)[has_members]
+        sums = np.zeros((*f.shape[:-1], len(self.groups)))
+        # By group, so that no sum is longer than it must be: rounding is that of numpy's own sums.
+        sums[..., has_members] = np.add.reduceat(f[..., self._members], starts, axis=-1)
+        return np.asarray(np.abs(sums - self.totals).max(axis=-1, initial=0.0))
 
     def rows(self, d: int) -> LinearInequalities:
         """Return the membership matrix of the groups."""
         from scipy import sparse
 
         # Not by ``membership``, which looks at every set for repetitions: there are none here.
-        starts = np.cumsum([0, *map(len, self.groups)])
-        # The empty array is there for no groups at all.
-        columns = np.concatenate([np.empty(0, dtype=np.int64), *self.groups])
+        starts = np.append(0, np.cumsum(self._sizes))
+        # A copy: scipy sorts in place.
+        columns = self._members.copy()
         if columns.max(initial=-1) >= d:
             self.validate_for(d)  # names the group
         entries = (np.ones(len(columns)), columns, starts)
@@ -202,7 +208,7 @@ class GroupTotals(Polyhedron):
 
     def row_name(self, row: int, d: int) -> str:
         """Return the group's number, size and total."""
-        return f"group {row} of {len(self.groups[row])} values sums to {self.totals[row]:g}"
+        return f"group {row} of {self._sizes[row]} values sums to {self.totals[row]:g}"
 
     def __repr__(self) -> str:
         return f"GroupTotals(<{len(self.groups)} groups>)"

@@ -237,11 +237,12 @@ class TopSet(Polyhedron):
 
     def violation(self, f: Array) -> Array:
         """Return by how much the most frequent other value exceeds the least frequent member."""
-        is_member = self.members(f.shape[-1])
-        if is_member.all() or not is_member.any():
+        if not 0 < len(self.indices) < f.shape[-1]:
             return np.zeros(f.shape[:-1])
-        lowest = f[..., is_member].min(axis=-1)
-        highest = f[..., ~is_member].max(axis=-1)
+        lowest = f[..., self.indices].min(axis=-1)
+        others = f.copy()
+        others[..., self.indices] = -np.inf
+        highest = others.max(axis=-1)
         return np.asarray(np.maximum(highest - lowest, 0.0))
 
     @property

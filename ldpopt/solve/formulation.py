@@ -19,6 +19,8 @@ from ldpopt.losses import Loss
 
 Array = NDArray[np.float64]
 
+_KEPT_REGIONS = 3  # of a set, without its balls, and without what is not convex
+
 _ROUNDING = 1e-9  # by how much rounding may put a total outside what the bounds allow
 
 
@@ -199,8 +201,10 @@ class Formulation:
         region = self._regions.get(key)
         if region is None:
             region = _region(self.loss, self.constraints, d)
-            # One size alone: the arrays of a million values would otherwise pile up.
-            self._regions.clear()
+            # One size alone, and few sets: arrays of a million values would otherwise pile up.
+            is_other = any(size != d for *_, size in list(self._regions))
+            if is_other or len(self._regions) >= _KEPT_REGIONS:
+                self._regions.clear()
             self._regions[key] = region
         return region
 
@@ -219,7 +223,7 @@ class Formulation:
         stated = [(constraint, constraint.ball) for constraint in self.constraints]
         balls = [ball for _, ball in stated if ball is not None]
         others = tuple(constraint for constraint, ball in stated if ball is None)
-        return balls, Formulation(self.loss, others)
+        return balls, self._with(self.loss, others)
 
     def box(self, d: int) -> tuple[Array, Array]:
         """Return the tightest (lower, upper) bounds that are stated value by value."""

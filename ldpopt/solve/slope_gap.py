@@ -88,4 +88,4 @@ def _with_ball(slope: Array, ball: Ball, f: Array, above: Array) -> tuple[Array,
     vector = normal.with_open(wanted)
     # Of a steep slope the conjugate of a divergence is beyond the doubles: then nothing is proved.
     with np.errstate(over="ignore", invalid="ignore"):
-        return slope + mu * vector, np.asarray(mu[..., 0] * slack(ball, vector, f))
+        return slope + mu * vector, np.asarray(mu[..., 0] * slack(ball, vector, f).bound)

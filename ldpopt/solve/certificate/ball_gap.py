@@ -25,7 +25,7 @@ from ldpopt.solve.certificate.evidence import SizedGap
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, MixedLoss, Tangent
 from ldpopt.solve.certificate.normals import normal_of, one_ball, slack
 from ldpopt.solve.certificate.parts import absolute_sum
-from ldpopt.solve.certificate.total_prices import ROUNDING, distances
+from ldpopt.solve.certificate.total_prices import distances, negligible
 from ldpopt.solve.formulation import Formulation
 
 Array = NDArray[np.float64]
@@ -63,17 +63,23 @@ def ball_gap(
         return None
     terms = absolute_sum(tangent.slope, point)
     gap = np.full(terms.shape, np.inf)
+    limit = negligible(start.d)
     for near in distances(enough):
-        gap = np.fmin(gap, _gap_at(near, model, tangent, ball, enough))
-        if np.all(gap <= np.maximum(ROUNDING * terms, enough)):
+        proved, rounding = _gap_at(near, model, tangent, ball, enough)
+        gap = np.fmin(gap, proved)
+        # What rounding adds to a gap it adds at any other multiplier near this one.
+        if np.all(gap <= np.maximum(limit * terms + 2 * rounding, enough)):
             break
     return SizedGap(gap, terms)
 
 
 def _gap_at(
     near: float, model: Model, tangent: MixedLoss, ball: Ball, enough: Array | float
-) -> Array:
-    """Return the gap that the multipliers prove where kinks within ``near`` count."""
+) -> tuple[Array, Array]:
+    """Return the gap that the multipliers prove, and what in it pays for rounding of the ball.
+
+    Kinks within ``near`` count.
+    """
     point = tangent.f
     down = point - model.bounds.lower
     up = model.bounds.upper - point
@@ -84,11 +90,13 @@ def _gap_at(
     turned = model._replace(tangent=_turned(tangent, mu[..., None] * normal))
     with np.errstate(invalid="ignore", over="ignore"):
         rise = turned.bound(enough).gap
-        paid = mu * slack(ball, normal, point)
+        of_ball = slack(ball, normal, point)
+        paid = mu * of_ball.bound
         # Outside the ball the second may be negative: each is rounded on its own.
         proved = np.maximum(rise + paid + 4 * EPS * (rise + np.abs(paid)), 0.0)
     # NaN, of multipliers that are not finite, proves nothing.
-    return np.where(np.isnan(proved), np.inf, proved)
+    gap = np.where(np.isnan(proved), np.inf, proved)
+    return gap, usable(mu * of_ball.rounding)
 
 
 def _mixed(tangent: Minorant) -> MixedLoss:

@@ -30,6 +30,7 @@ from ldpopt.solve.certificate.total_prices import (
     is_enough,
     kinked_multiplier,
     mean_multiplier,
+    negligible,
     settled_multiplier,
     sums_of,
 )
@@ -129,7 +130,8 @@ class Model(NamedTuple):
         excess = excess_of(sums.size, sums.error, self.total)
         mu = usable(mean_multiplier(sums))
         gap = self._gap_at(mu, excess)
-        if is_enough(gap, mu, excess, sums.terms, enough):
+        limit = np.maximum(negligible(tangent.f.shape[-1]) * sums.terms, enough)
+        if is_enough(gap, mu, excess, limit):
             return Bound(mu, gap, sums.terms)
         other_mu = usable(filling_multiplier(tangent.slope, self.bounds, self.total))
         other_gap = self._gap_at(other_mu, excess)
@@ -149,13 +151,14 @@ class Model(NamedTuple):
         multiplier = settled_multiplier if tangent.shared_kinks else common_multiplier
         mu = np.zeros(terms.shape)
         gap = np.full(terms.shape, np.inf)
+        limit = np.maximum(negligible(tangent.f.shape[-1]) * terms, enough)
         for near in distances(enough):
             other_mu = usable(multiplier(tangent, self.bounds, near))
             other_gap = self._gap_at(other_mu, excess)
             mu = np.where(other_gap < gap, other_mu, mu)
             gap = np.minimum(gap, other_gap)
             # Closed forms are exact, so that the sharpest look is the last one.
-            if is_enough(gap, mu, excess, terms, enough):
+            if is_enough(gap, mu, excess, limit):
                 break
         return Bound(mu, gap, terms)
 

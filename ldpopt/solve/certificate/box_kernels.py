@@ -16,7 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.solve.certificate.dual import EPS, with_rounding
-from ldpopt.solve.certificate.kernels import BLOCK, FLAT, STEEP, Function, Sums, compiled
+from ldpopt.solve.certificate.intervals import Box
+from ldpopt.solve.certificate.kernels import (
+    BLOCK,
+    FLAT,
+    STEEP,
+    Function,
+    Sums,
+    compiled,
+    operands,
+)
 
 Array = NDArray[np.float64]
 Numbers = tuple[float, float, float, float, float]
@@ -28,6 +37,7 @@ VARIANCES = 3  # r (2 - b r) with r = (x - y)/(a + b x)
 BINOMIAL = 4  # s (P - c)/(P (1 - P)) with P = q + s x, and c = q + s y cut to [0, 1]
 MULTINOMIAL = 5  # -s c/P
 LOGARITHMS = 6  # 1 + log(x/r), and any number where r <= 0; the vectors are log(x/r) and r
+HUBER = 7  # x - y, cut to -δ … δ
 
 LOWERED = 1 - 64 * EPS
 """What curvatures are multiplied by for their own rounding."""
@@ -35,6 +45,8 @@ LOWERED = 1 - 64 * EPS
 # Quotients of normal numbers that are normal themselves have logarithms below this; that of the
 # smallest of them is -708.
 _LONG = 700.0
+
+_SIMPLEX = Box(np.zeros(1), np.full(1, math.inf))
 
 
 class Formula(NamedTuple):
@@ -52,7 +64,8 @@ class Formula(NamedTuple):
     numbers
         Of VARIANCES a, b and the curvature's factor of (a + b y)²; of BINOMIAL and MULTINOMIAL q,
         s, by what |q| + |s x| is multiplied for the error of P, and the curvature's factors of c
-        and 1 - c; of LOGARITHMS the curvature. The rest is 0.
+        and 1 - c; of LOGARITHMS the curvature; of HUBER δ and the ends of all values. The rest
+        is 0.
     """
 
     kind: int
@@ -63,23 +76,27 @@ class Formula(NamedTuple):
     numbers: Numbers
 
 
-def sums(formula: Formula, f: Array, ends: tuple[float, float], lower: float, upper: float) -> Sums:
+def sums(formula: Formula, f: Array, ends: tuple[float, float], bounds: Box) -> Sums:
     """Return the sums of one vector; see ``kernels.sums``.
 
     Parameters
     ----------
     formula, f, ends
         That of the slopes, and the point, shape (d,), with its smallest and its largest value.
-    lower, upper
-        Bounds of all values.
+    bounds
+        Those of the values, each of shape (d,), or (1,) for one number.
     """
     d = len(f)
     smallest, largest = ends
+    is_free = all(len(end) == 1 and math.isinf(end[0]) for end in bounds)
     # On the simplex a value is its own distance to the nearest bound.
-    are_distances = lower == 0 <= smallest and upper == math.inf
+    are_distances = smallest >= 0 and all(
+        len(end) == 1 and end[0] == simplex for end, simplex in zip(bounds, _SIMPLEX, strict=True)
+    )
     lanes = np.zeros((5, BLOCK))
     sweep = _SUMS[formula.kind]
-    sweep(f, formula.first, formula.second, formula.numbers, lower, upper, are_distances, lanes)
+    data = (formula.first, formula.second)
+    sweep(f, *data, formula.numbers, *_both(bounds), (is_free, are_distances), lanes)
     *plain, sizes, corrections = lanes
     with np.errstate(invalid="ignore"):
         terms, mass, moment = (float(np.sum(lane)) for lane in plain)
@@ -87,13 +104,13 @@ def sums(formula: Formula, f: Array, ends: tuple[float, float], lower: float, up
     size = math.fsum([*sizes, *corrections])
     additions = d // BLOCK + 2
     error = EPS * abs(size) + (additions * EPS) ** 2 * d * max(-smallest, largest)
-    if lower == -math.inf and upper == math.inf:
+    if is_free:
         # Without bounds all values count the same: their distances are 1 in the sweep.
         return Sums(terms, size, error, math.inf, math.nan, float(d), moment)
     return Sums(terms, size, error, size if are_distances else mass, moment, 0.0, 0.0)
 
 
-def rise(formula: Formula, f: Array, price: float, lower: float, upper: float) -> float:
+def rise(formula: Formula, f: Array, price: float, limits: Box) -> float:
     """Return an upper bound of Σ_v max_{lower <= s <= upper} r_v (f_v - s_v) - ½ m_v (f_v - s_v)².
 
     Parameters
@@ -103,8 +120,8 @@ def rise(formula: Formula, f: Array, price: float, lower: float, upper: float) -
         slope, and m >= 0 is its curvature.
     f
         The point, shape (d,), inside the bounds or not.
-    lower, upper
-        Bounds of s, infinite if a side has none.
+    limits
+        Bounds of s, infinite if a side has none; each of shape (d,), or (1,) for one number.
 
     Returns
     -------
@@ -122,13 +139,19 @@ def rise(formula: Formula, f: Array, price: float, lower: float, upper: float) -
     beside those of the sum: one addition per block, and those of the sums of blocks.
     """
     lane = np.zeros(BLOCK)
-    level = (price, lower, upper)
-    doubt = (formula.roundings, formula.error)
+    level = (price, formula.roundings, formula.error)
     sweep = _RISES[formula.kind]
-    sweep(f, formula.first, formula.second, formula.numbers, level, doubt, lane)
+    data = (formula.first, formula.second)
+    sweep(f, *data, formula.numbers, *_both(limits), level, lane)
     with np.errstate(over="ignore"):
         total = float(with_rounding(np.asarray(np.sum(lane)), len(f) // BLOCK + BLOCK + 2))
     return math.inf if math.isnan(total) else total
+
+
+def _both(ends: Box) -> tuple[NDArray[np.int64], tuple[Array, Array]]:
+    """Return bounds as the sweeps take them: how far the next value is, and the bounds."""
+    steps, (lower, upper) = operands(*ends)
+    return steps, (lower, upper)
 
 
 def _inlined(function: Function) -> Function:
@@ -161,6 +184,10 @@ def _slope(kind: int, x: float, first: float, second: float, numbers: Numbers) -
     if kind == VARIANCES:
         ratio = (x - first) / (numbers[0] + numbers[1] * x)
         return ratio * (2.0 - numbers[1] * ratio)
+    if kind == HUBER:
+        away = x - first
+        away = away if away < numbers[0] else numbers[0]
+        return away if away > -numbers[0] else -numbers[0]
     if kind == LOGARITHMS:
         # A quotient of numbers so far apart has lost digits: NaN proves nothing.
         return np.nan if abs(first) > _LONG else 1.0 + first
@@ -172,8 +199,24 @@ def _slope(kind: int, x: float, first: float, second: float, numbers: Numbers) -
 
 
 @_inlined
-def _curvature(kind: int, first: float, second: float, numbers: Numbers) -> float:
-    """Return a lower bound of the second derivative."""
+def _bend(x: float, y: float, numbers: Numbers) -> float:
+    """Return what ``losses.Huber.bend`` states, lowered by its rounding."""
+    delta = numbers[0]
+    away = x - y
+    rounding = 4.0 * EPS * (delta + abs(x) + abs(y))
+    up = (delta - away - rounding) / (numbers[2] - x)
+    down = (delta + away - rounding) / (x - numbers[1])
+    # Without a way to go a side has no end: any number is right.
+    up = up if up < 1.0 else 1.0
+    down = down if down < 1.0 else 1.0
+    share = up if up < down else down
+    share = share if share > 0.0 else 0.0
+    return LOWERED * share * (2.0 - share)
+
+
+@_inlined
+def _curvature(kind: int, x: float, first: float, second: float, numbers: Numbers) -> float:
+    """Return a lower bound of the second derivative, or of what it means between x and the ends."""
     if kind == SQUARES:
         return LOWERED
     if kind == WEIGHTED_SQUARES:
@@ -183,6 +226,8 @@ def _curvature(kind: int, first: float, second: float, numbers: Numbers) -> floa
         return numbers[2] * (variance * variance)
     if kind == LOGARITHMS:
         return numbers[0]
+    if kind == HUBER:
+        return _bend(x, first, numbers)
     share = _share(first, numbers[0], numbers[1])
     return numbers[3] * share + numbers[4] * (1.0 - share)
 
@@ -208,9 +253,9 @@ def _add_sums(
     first: Array,
     second: Array,
     numbers: Numbers,
-    lower: float,
-    upper: float,
-    are_distances: bool,
+    steps: NDArray[np.int64],
+    bounds: tuple[Array, Array],
+    flags: tuple[bool, bool],
     lanes: Array,
 ) -> None:
     """Add the sums of each place in a block to five lanes."""
@@ -219,7 +264,8 @@ def _add_sums(
     moment = lanes[2]
     size = lanes[3]
     correction = lanes[4]
-    is_free = lower == -np.inf and upper == np.inf
+    lower, upper = bounds
+    is_free, are_distances = flags
     for start in range(0, len(f), BLOCK):
         count = min(BLOCK, len(f) - start)
         values = f[start : start + count]
@@ -234,11 +280,13 @@ def _add_sums(
                 terms[k] += abs(product)
                 moment[k] += slope if is_free else product
         else:
+            lows = lower[start * steps[0] : start * steps[0] + count]
+            highs = upper[start * steps[1] : start * steps[1] + count]
             for k in range(count):
                 x = values[k]
                 slope = _slope(kind, x, firsts[k], seconds[k], numbers)
-                down = x - lower
-                up = upper - x
+                down = x - lows[k]
+                up = highs[k] - x
                 weight = down if down < up else up
                 weight = weight if weight > 0.0 else 0.0
                 terms[k] += 0.0 if x == 0.0 else abs(slope * x)
@@ -260,32 +308,35 @@ def _add_rises(
     first: Array,
     second: Array,
     numbers: Numbers,
+    steps: NDArray[np.int64],
+    limits: tuple[Array, Array],
     level: tuple[float, float, float],
-    doubt: tuple[float, float],
     lane: Array,
 ) -> None:
     """Add the rises of each place in a block to a lane."""
-    price, lower, upper = level
-    roundings, error = doubt
+    price, roundings, error = level
+    lower, upper = limits
     for start in range(0, len(f), BLOCK):
         count = min(BLOCK, len(f) - start)
         values = f[start : start + count]
         firsts = first[start : start + count]
         seconds = second[start : start + count]
+        lows = lower[start * steps[0] : start * steps[0] + count]
+        highs = upper[start * steps[1] : start * steps[1] + count]
         for k in range(count):
             x = values[k]
             slope = _slope(kind, x, firsts[k], seconds[k], numbers)
             if kind == LOGARITHMS:
                 # Such a value must be 0, so that any slope is right: that which costs nothing.
                 slope = price if seconds[k] <= 0.0 else slope
-            m = _curvature(kind, firsts[k], seconds[k], numbers)
+            below = x - lows[k]
+            above = highs[k] - x
+            m = _curvature(kind, x, firsts[k], seconds[k], numbers)
             m = 0.0 if m < FLAT else m
             m = STEEP if m > STEEP else m
             residual = slope - price
             wrong = roundings * abs(slope) + error + _further_error(kind, x, slope, numbers)
             pull = abs(residual)
-            below = x - lower
-            above = upper - x
             # A residual that may have either sign, or that is NaN, may go to either side.
             either = below if below > above else above
             length = below if residual > 0.0 else above
@@ -310,12 +361,12 @@ def _sums_of(kind: int) -> Callable[..., None]:
         first: Array,
         second: Array,
         numbers: Numbers,
-        lower: float,
-        upper: float,
-        are_distances: bool,
+        steps: NDArray[np.int64],
+        bounds: tuple[Array, Array],
+        flags: tuple[bool, bool],
         lanes: Array,
     ) -> None:
-        _add_sums(kind, f, first, second, numbers, lower, upper, are_distances, lanes)
+        _add_sums(kind, f, first, second, numbers, steps, bounds, flags, lanes)
 
     return sweep
 
@@ -329,15 +380,16 @@ def _rises_of(kind: int) -> Callable[..., None]:
         first: Array,
         second: Array,
         numbers: Numbers,
+        steps: NDArray[np.int64],
+        limits: tuple[Array, Array],
         level: tuple[float, float, float],
-        doubt: tuple[float, float],
         lane: Array,
     ) -> None:
-        _add_rises(kind, f, first, second, numbers, level, doubt, lane)
+        _add_rises(kind, f, first, second, numbers, steps, limits, level, lane)
 
     return sweep
 
 
-_KINDS = (SQUARES, WEIGHTED_SQUARES, VARIANCES, BINOMIAL, MULTINOMIAL, LOGARITHMS)
+_KINDS = (SQUARES, WEIGHTED_SQUARES, VARIANCES, BINOMIAL, MULTINOMIAL, LOGARITHMS, HUBER)
 _SUMS: Mapping[int, Callable[..., None]] = {kind: _sums_of(kind) for kind in _KINDS}
 _RISES: Mapping[int, Callable[..., None]] = {kind: _rises_of(kind) for kind in _KINDS}

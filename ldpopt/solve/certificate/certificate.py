@@ -362,7 +362,7 @@ def _is_finite(
         support = loss.support(start)
         # Nothing is negative, and nothing is positive where it must be 0.
         return bool(np.all(lowest >= 0) and (support is None or np.all((point == 0) | support)))
-    if loss.separable is None or not loss.is_settled or loss.nonnegative_domain:
+    if not loss.adds_over_values or not loss.is_settled or loss.nonnegative_domain:
         return False
     first, last = domain_of(loss, start)
     return bool(np.all(lowest > first + AT_END) and np.all(largest < last - AT_END))

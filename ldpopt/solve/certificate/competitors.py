@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ldpopt.constraints import LinearInequalities
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
-from ldpopt.solve.certificate.dual import EPS
+from ldpopt.solve.certificate.dual import EPS, sum_with_error
 from ldpopt.solve.certificate.intervals import Box, Entries, RowTerms
 from ldpopt.solve.formulation import Region
 
@@ -111,40 +111,42 @@ def _as_one(bound: Array, finite_count: int) -> Array:
 
 def _within_total(lower: Array, upper: Array, total: float, d: int) -> tuple[Array, Array]:
     """Return the bounds with what the total leaves for a value when all others are at theirs."""
-    smallest = _sum_of_others(lower, d, outward=-1)
-    largest = _sum_of_others(upper, d, outward=1)
-    if np.ndim(largest) or np.isfinite(largest):
-        lower = np.maximum(lower, _left_of(total, largest, outward=-1))
-    if np.ndim(smallest) or np.isfinite(smallest):
-        upper = np.minimum(upper, _left_of(total, smallest, outward=1))
+    highest = _left_by_others(lower, total, d, outward=1)
+    lowest = _left_by_others(upper, total, d, outward=-1)
+    if np.ndim(lowest) or np.isfinite(lowest):
+        lower = np.maximum(lower, lowest)
+    if np.ndim(highest) or np.isfinite(highest):
+        upper = np.minimum(upper, highest)
     return lower, upper
 
 
-def _left_of(total: float, others: Array | float, outward: int) -> Array | float:
-    """Return what others leave of a total, rounded outward; the total itself if they are 0."""
-    left = total - others
-    # A steep loss makes the last bit of a bound count.
-    return left + outward * EPS * np.abs(left) if np.any(others) else left
+def _left_by_others(bound: Array, total: float, d: int, outward: int) -> Array | float:
+    """Return what all others at their bounds leave of a total, rounded outward.
 
-
-def _sum_of_others(bound: Array, d: int, outward: int) -> Array | float:
-    """Return the sum of all other bounds, rounded outward; infinite where one of them is."""
+    The total itself if they are at 0, and infinite where one of them has no bound.
+    """
     # The two cases of every simplex come first: they need no further array.
     if not bound.any():
-        return 0.0
+        return total
     if bound.shape[-1] == 1 and d > 1:
         others = (d - 1) * float(bound[0])
-        return others + outward * 2 * EPS * abs(others) if np.isfinite(others) else outward * np.inf
+        # A steep loss makes the last bit of a bound count.
+        rounding = EPS * (abs(total - others) + 2 * abs(others))
+        return total - others + outward * rounding
     bound = np.broadcast_to(bound, (*bound.shape[:-1], d))
     infinite = np.isinf(bound)
     if np.count_nonzero(infinite) > 1:
         return outward * np.inf
-    finite = np.where(infinite, 0.0, bound)
-    rounding = outward * bound.shape[-1] * EPS * float(np.sum(np.abs(finite)))
-    others = finite.sum() - finite + rounding
+    finite = np.where(infinite, 0.0, bound) if infinite.any() else bound
+    size, error = sum_with_error(finite)
+    rest = np.asarray(total - size)
+    largest = np.abs(finite).max(axis=-1)
+    error = error + EPS * (np.abs(rest) + np.abs(size) + largest)
+    # What all leave, and its own bound.
+    left = (rest + outward * error)[..., None] + finite
     # One infinite bound leaves a finite sum to its own value alone.
     is_known = np.count_nonzero(infinite) - infinite == 0
-    return np.where(is_known, others, outward * np.inf)
+    return left if is_known.all() else np.where(is_known, left, outward * np.inf)
 
 
 def propagated(system: LinearInequalities, lower: Array, upper: Array) -> Box:

@@ -8,7 +8,7 @@ which looks at every value.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from ldpopt.losses import (
     BinomialMLE,
     Entropy,
     GaussianMLE,
+    Huber,
     KLTo,
     KullbackLeibler,
     LeastSquares,
@@ -29,6 +30,7 @@ from ldpopt.losses.base import ROUNDINGS
 from ldpopt.losses.quadratic import relative_roundings
 from ldpopt.solve.certificate.box_kernels import (
     BINOMIAL,
+    HUBER,
     LOGARITHMS,
     LOWERED,
     MULTINOMIAL,
@@ -116,6 +118,13 @@ def _of_weighted_squares(loss: Loss, point: Point) -> Formula:
     return Formula(WEIGHTED_SQUARES, target, loss.weights, ROUNDINGS, 0.0, _NO_NUMBERS)
 
 
+def _of_huber(loss: Loss, point: Point) -> Formula:
+    delta = cast("Huber", loss).delta
+    target = point.estimate.frequencies
+    numbers = (delta, point.lower, point.upper, 0.0, 0.0)
+    return Formula(HUBER, target, target, ROUNDINGS, 0.0, numbers)
+
+
 def _of_variances(_: Loss, point: Point) -> Formula | None:
     """Return the formula of the weighted MLE where one variance law holds for all values."""
     noise = point.estimate.noise
@@ -188,6 +197,7 @@ _FORMULAS: Mapping[type[Loss], Callable[[Loss, Point], Formula | None]] = {
     LeastSquares: _of_squares,
     WeightedLeastSquares: _of_weighted_squares,
     GaussianMLE: _of_variances,
+    Huber: _of_huber,
     BinomialMLE: _of_counts,
     MultinomialMLE: _of_counts,
     KullbackLeibler: _of_divergence,

@@ -76,7 +76,7 @@ def sums(slope: Array, f: Array, lower: Array, upper: Array) -> Sums:
     here one per block. Σ |f| is at most d max |f|. The sums of the blocks are added exactly.
     """
     d = len(f)
-    steps, vectors = _operands(slope, f, lower, upper)
+    steps, vectors = operands(slope, f, lower, upper)
     lanes = np.zeros((6, BLOCK))
     _sums(d, steps, *vectors, *lanes)
     *plain, sizes, corrections, extremes = lanes
@@ -142,7 +142,7 @@ def rise(
     sum: one addition per block, and those of the sums of blocks.
     """
     d = len(f)
-    steps, vectors = _operands(slope, error, modulus, f, price, price_error, lower, upper)
+    steps, vectors = operands(slope, error, modulus, f, price, price_error, lower, upper)
     lanes = np.zeros(BLOCK)
     _rise(d, roundings, steps, lanes, *vectors)
     with np.errstate(over="ignore"):
@@ -150,7 +150,7 @@ def rise(
     return math.inf if math.isnan(total) else total
 
 
-def _operands(*arrays: Array) -> tuple[NDArray[np.int64], list[Array]]:
+def operands(*arrays: Array) -> tuple[NDArray[np.int64], list[Array]]:
     """Return for each array how far the next value is, 0 or 1, and the array in one piece.
 
     What is the same for all values becomes one block of it, so that the compiled code has no case.

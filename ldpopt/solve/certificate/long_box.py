@@ -1,8 +1,8 @@
-"""Gaps of long vectors on a box whose bounds are one number each, in two compiled sweeps.
+"""Gaps of long vectors on a box, in two compiled sweeps.
 
 The first finds the multiplier of the total, the second the gap. Both compute the loss's slopes from
-point and estimate, so that nothing of the vectors' size is written. Other losses and bounds are for
-``box``, and so is every gap that is more than rounding: it has further multipliers.
+point and estimate, so that nothing of the vectors' size is written. Other losses are for ``box``,
+and so is every gap that is more than rounding: it has further multipliers.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ldpopt.solve.certificate.total_prices import (
     gap_at,
     is_enough,
     mean_multiplier,
+    negligible,
 )
 from ldpopt.solve.formulation import Formulation
 
@@ -43,8 +44,6 @@ def long_bound(formulation: Formulation, start: FrequencyEstimate, point: Array)
     region = formulation.region(start.d)
     bounds = ends_of(region)
     limits = reach_of_box(formulation.loss, start, region)
-    if any(end.size > 1 for end in (*bounds, *limits)):
-        return None
     shape = point.shape[:-1]
     proofs = []
     for trial in np.ndindex(shape):
@@ -68,25 +67,26 @@ def _of_trial(
     from ldpopt.solve.certificate import box_kernels
     from ldpopt.solve.certificate.formulas import Point, formula_of
 
-    lower, upper = (float(end[0]) for end in limits)
     smallest = float(f.min())
     largest = float(f.max())
     # A point outside the bounds widens them: the loss bends between it and its competitors.
-    around = Point(estimate, f, smallest, largest, min(lower, smallest), max(upper, largest))
+    first = min(float(limits.lower.min()), smallest)
+    last = max(float(limits.upper.max()), largest)
+    around = Point(estimate, f, smallest, largest, first, last)
     formula = formula_of(formulation.loss, around)
     if formula is None:
         return None
     ends = (smallest, largest)
-    totals = box_kernels.sums(formula, f, ends, float(bounds.lower[0]), float(bounds.upper[0]))
-    sums = Sums(*map(np.asarray, totals))
+    sums = Sums(*map(np.asarray, box_kernels.sums(formula, f, ends, bounds)))
     mu = np.zeros(())
     excess = (np.zeros(()), np.zeros(()))
     if total is not None:
         mu = usable(mean_multiplier(sums))
         excess = excess_of(sums.size, sums.error, total)
-    rise = box_kernels.rise(formula, f, float(-mu), lower, upper)
+    rise = box_kernels.rise(formula, f, float(-mu), limits)
     gap = gap_at(np.asarray(rise), mu, excess)
+    limit = negligible(len(f)) * sums.terms
     # NaN, as of the sums of an infinite slope, is no number that proves anything.
-    if not (np.isfinite(sums.terms) and is_enough(gap, mu, excess, sums.terms)):
+    if not (np.isfinite(sums.terms) and is_enough(gap, mu, excess, limit)):
         return None
     return float(mu), float(gap), float(sums.terms)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.constraints.base import Ball
-from ldpopt.solve.certificate.dual import EPS
+from ldpopt.solve.certificate.dual import EPS, sum_with_error
 from ldpopt.solve.formulation import Formulation
 
 Array = NDArray[np.float64]
@@ -72,7 +72,14 @@ def normal_of(ball: Ball, f: Array, near: float) -> Normal:
     return Normal(np.log(ratio), is_open, np.inf)
 
 
-def slack(ball: Ball, vector: Array, f: Array) -> Array:
+class Slack(NamedTuple):
+    """An upper bound of n·(s - f) for all s of a ball, and how much of it pays for rounding."""
+
+    bound: Array
+    rounding: Array
+
+
+def slack(ball: Ball, vector: Array, f: Array) -> Slack:
     """Return an upper bound of n·(s - f) for all s of the ball, whatever n is, rounding included.
 
     NaN or infinity where n is so large that no bound is left.
@@ -89,17 +96,18 @@ def slack(ball: Ball, vector: Array, f: Array) -> Array:
         terms = -vector * (f - ball.reference)
         sizes = np.abs(vector) * (np.abs(f) + np.abs(ball.reference))
         largest = _dual_norm(ball, vector) * ball.radius
-    additions = f.shape[-1] + _OPERATIONS
-    # The sum of all terms is rounded by its size, and each of them by its own.
-    error = EPS * (additions * (largest + np.sum(np.abs(terms), axis=-1)))
-    error = error + EPS * _OPERATIONS * np.sum(sizes, axis=-1)
-    return np.asarray(largest + np.sum(terms, axis=-1) + error)
+    total, rounding = sum_with_error(terms)
+    # What is left is rounded by its own size, value by value, and so are the last additions.
+    rounding = rounding + EPS * _OPERATIONS * (np.abs(largest) + np.sum(sizes, axis=-1))
+    return Slack(np.asarray(largest + total + rounding), rounding)
 
 
 def _dual_norm(ball: Ball, vector: Array) -> Array:
+    """Return the dual norm, right to a few roundings or above."""
     if ball.norm == 1:
         return np.asarray(np.max(np.abs(vector) / _weights(ball), axis=-1))
-    return np.asarray(np.sqrt(np.sum(vector**2, axis=-1)))
+    square, error = sum_with_error(vector**2)
+    return np.asarray(np.sqrt(square + error))
 
 
 def _weights(ball: Ball) -> Array | float:

@@ -31,9 +31,9 @@ from ldpopt.solve.certificate.evidence import SizedGap
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.margin_prices import margin_prices, margins_of
 from ldpopt.solve.certificate.minorant import Tangent, minorant
-from ldpopt.solve.certificate.parts import absolute_sum
+from ldpopt.solve.certificate.parts import absolute_sum, is_long, parts_of
 from ldpopt.solve.certificate.row_prices import FewRows, few_rows_of, row_prices
-from ldpopt.solve.certificate.total_prices import ROUNDING, distances
+from ldpopt.solve.certificate.total_prices import distances, negligible
 from ldpopt.solve.certificate.variation_prices import Prices, variation_prices
 from ldpopt.solve.formulation import Formulation
 
@@ -106,7 +106,7 @@ def pooled_gap(
     for prices in _prices(structure, rows, enough):
         proved = _gap_at(prices, tangent, limits)
         gap = proved if gap is None else np.minimum(gap, proved)
-        if np.all(gap <= np.maximum(ROUNDING * terms, enough)):
+        if np.all(gap <= np.maximum(negligible(d) * terms, enough)):
             break
     return None if gap is None else SizedGap(gap, terms)
 
@@ -191,9 +191,13 @@ def _price_of_total(point: _Point) -> tuple[Array, Array]:
     """
     if point.total is None:
         return np.zeros((len(point.f), 1)), np.zeros(len(point.f))
-    is_free = point.freedom > 0
-    count = np.maximum(np.count_nonzero(is_free, axis=-1), 1)
-    price = usable(np.sum(point.slope, axis=-1, where=is_free) / count)
+    count = np.zeros(len(point.f))
+    moment = np.zeros(len(point.f))
+    for _, (slope, f, lower, upper) in parts_of(point.slope, point.f, *point.bounds):
+        is_free = (f > lower) & (f < upper)
+        count += np.count_nonzero(is_free, axis=-1)
+        moment += np.sum(np.where(is_free, slope, 0.0), axis=-1)
+    price = usable(moment / np.maximum(count, 1.0))
     size, error = sum_with_error(point.f)
     excess = np.abs(size - point.total)
     error = error + 2 * EPS * (excess + abs(point.total))
@@ -203,40 +207,35 @@ def _price_of_total(point: _Point) -> tuple[Array, Array]:
 def _of_order(order: ForestOrder, point: _Point) -> Prices:
     """Return the prices of an order: what hangs below a value goes through the row above it."""
     price, products = _price_of_total(point)
-    slope = point.slope - price
     chain = order.chain
     if chain is not None:
-        return _of_chain(chain, price, slope, point, products)
+        return _of_chain(chain, price, point, products)
+    slope = point.slope - price
     parents = np.full(slope.shape[-1], -1)
     parent, child = order.pairs()[:, :: order.sign].T
     parents[child] = parent
     return _of_forest(parents, order.sign, price, slope, point, products)
 
 
-def _of_chain(
-    chain: Index | slice, price: Array, slope: Array, point: _Point, products: Array
-) -> Prices:
+def _of_chain(chain: Index, price: Array, point: _Point, products: Array) -> Prices:
     """Return the prices of a chain, the highest value first: multipliers are prefix sums."""
-    flow = np.cumsum(slope[:, chain], axis=-1)
-    np.maximum(flow, 0.0, out=flow)
+    if is_long(len(chain)):
+        from ldpopt.solve.certificate.tree_prices import chain_prices  # imports numba
+
+        long_price, long_error, of_rows = chain_prices(point.slope, point.f, price[:, 0], chain)
+        return Prices(long_price, long_error, products + of_rows)
+    flow = np.maximum(np.cumsum(point.slope[:, chain] - price, axis=-1), 0.0)
     # Nothing is below the last value.
     flow[:, -1] = 0.0
-    along = point.f[:, chain]
-    drops = along[:, :-1] - along[:, 1:]
-    np.maximum(drops, 0.0, out=drops)
-    cost = products + np.einsum("tv,tv->t", flow[:, :-1], drops)
+    drops = np.maximum(-np.diff(point.f[:, chain], axis=-1), 0.0)
+    cost = products + np.sum(flow[:, :-1] * drops, axis=-1)
+    received = np.zeros(flow.shape)
+    received[:, 1:] = flow[:, :-1]
     # What a value passes on, less what it gets from above; and the size of the two.
-    moved = flow + price
-    moved[:, 1:] -= flow[:, :-1]
-    size = flow + np.abs(price)
-    size[:, 1:] += flow[:, :-1]
-    size *= 8 * EPS
-    if isinstance(chain, slice):
-        return Prices(moved, size, cost)
-    prices = np.empty(slope.shape)
-    errors = np.empty(slope.shape)
-    prices[:, chain] = moved
-    errors[:, chain] = size
+    prices = np.empty(flow.shape)
+    errors = np.empty(flow.shape)
+    prices[:, chain] = flow + price - received
+    errors[:, chain] = 8 * EPS * (flow + received + np.abs(price))
     return Prices(prices, errors, cost)
 
 
@@ -265,24 +264,31 @@ def _of_top_set(top: TopSetOrder, point: _Point) -> Prices:
     so that it is charged to each of them.
     """
     price, products = _price_of_total(point)
-    slope = point.slope - price
-    is_member = top.is_member
-    if is_member.all() or not is_member.any():
-        return Prices(np.broadcast_to(price, slope.shape), EPS * np.abs(slope), products)
-    level = point.f[:, is_member].min(axis=-1, keepdims=True)
-    apart = np.abs(point.f - level)
-    lifted = np.where((apart <= _NEAR) & is_member, np.maximum(slope, 0.0), 0.0)
-    lowered = np.where((apart <= _NEAR) & ~is_member, np.maximum(-slope, 0.0), 0.0)
-    sums = np.sum([lifted, lowered], axis=-1)
+    members = np.flatnonzero(top.is_member)
+    trials, d = point.f.shape
+    prices = np.repeat(price, d, axis=-1)
+    errors = 4 * EPS * np.abs(prices)
+    if not 0 < len(members) < d:
+        return Prices(prices, errors, products)
+    level = point.f[:, members].min(axis=-1, keepdims=True)
+    # Few values are at the level, and no other one has a multiplier.
+    trial, value = np.nonzero(np.abs(point.f - level) <= _NEAR)
+    apart = np.abs(point.f[trial, value] - level[trial, 0])
+    slope = point.slope[trial, value] - price[trial, 0]
+    is_member = top.is_member[value]
+    multiplier = np.maximum(np.where(is_member, slope, -slope), 0.0)
+    sums = np.zeros((2, trials))
+    np.add.at(sums, (is_member.astype(np.intp), trial), multiplier)
     smaller = np.min(sums, axis=0)
     shares = np.divide(smaller, sums, out=np.zeros(sums.shape), where=sums > 0)
-    lifted *= shares[0][:, None]
-    lowered *= shares[1][:, None]
-    left = (point.f.shape[-1] + 8) * EPS * smaller
+    multiplier *= shares[is_member.astype(np.intp), trial]
+    left = (d + 8) * EPS * smaller
     cost = products + 2 * left * np.abs(point.f).max(axis=-1)
-    cost = cost + np.sum((lifted + lowered) * apart, axis=-1)
-    error = 4 * EPS * (np.abs(price) + lifted + lowered) + np.where(is_member, left[:, None], 0.0)
-    return Prices(price + (lifted - lowered), error, cost)
+    cost = cost + np.bincount(trial, multiplier * apart, trials)
+    prices[trial, value] += np.where(is_member, multiplier, -multiplier)
+    errors[trial, value] += 4 * EPS * multiplier
+    errors[:, members] += left[:, None]
+    return Prices(prices, errors, cost)
 
 
 def _of_variation(smooth: Smooth, point: _Point, enough: Array | float) -> Iterator[Prices]:

@@ -214,8 +214,8 @@ class _Groups(SharedKinks):
 
     def __init__(self, term: GroupNorm, point: Point, weight: float, target: Array) -> None:
         super().__init__(point, weight)
-        self._members = np.concatenate(term.groups)
-        lengths = np.array([len(group) for group in term.groups])
+        self._members = term.members
+        lengths = term.sizes
         self._starts = np.cumsum(lengths) - lengths
         self._lengths = lengths
         self._limit = weight * term.weights

@@ -23,6 +23,9 @@ Array = NDArray[np.float64]
 # A gap of this size relative to Σ |g_v f_v| is rounding.
 ROUNDING = 1e-13
 
+# The same for long vectors: all that a status promises. Another look takes dozens of passes.
+_OF_LONG = 1e-8
+
 
 # Distances at which kinks and bounds may count: closed forms are exact, solvers are not.
 _NEARNESS = (1e-12, 1e-9, 1e-7, 1e-5)
@@ -34,6 +37,11 @@ def distances(enough: Array | float) -> tuple[float, ...]:
     Where a gap above rounding is enough the point is a solver's, and the widest mostly suffices.
     """
     return _NEARNESS[::-1] if np.any(enough) else _NEARNESS
+
+
+def negligible(d: int) -> float:
+    """Return the gap relative to Σ |g_v f_v| at which no other prices are tried."""
+    return _OF_LONG if is_long(d) else ROUNDING
 
 
 class Bound(NamedTuple):
@@ -68,13 +76,12 @@ def is_enough(
     gap: Array,
     mu: Array,
     excess: tuple[Array, Array],
-    terms: Array,
-    enough: Array | float = 0.0,
+    limit: Array,
 ) -> bool:
-    """Return whether gaps are rounding, or small enough, so that no other price is worth a try."""
+    """Return whether gaps are at most a limit, but for rounding that no other price takes away."""
     # What rounding leaves of the total costs the same at any price near this one.
     of_total = np.abs(mu) * excess[1]
-    return bool(np.all(gap <= np.maximum(ROUNDING * terms + 2 * of_total, enough)))
+    return bool(np.all(gap <= limit + 2 * of_total))
 
 
 class Sums(NamedTuple):

@@ -13,6 +13,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.solve.certificate.dual import EPS
+
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -58,6 +60,48 @@ def flows(slope: Array, order: Index, above: Index, sign: int) -> tuple[Array, A
                 passed[trial, label] = flow
                 received[trial, order[parent - 1]] += flow
     return passed, received
+
+
+@_compiled
+def chain_prices(slope: Array, f: Array, level: Array, chain: Index) -> tuple[Array, Array, Array]:
+    """Return the price of each value, what it may be wrong by, and what the rows cost.
+
+    Parameters
+    ----------
+    slope, f
+        Gradients and points, shape (trials, d).
+    level
+        The price of the total, shape (trials,).
+    chain
+        The values from the highest to the lowest.
+
+    Notes
+    -----
+    A row passes on what is left of the slopes above it, or nothing where that has the sign that
+    only a bound explains. Nothing is below the last value.
+    """
+    trials, d = slope.shape
+    price = np.empty((trials, d))
+    error = np.empty((trials, d))
+    cost = np.zeros(trials)
+    for trial in range(trials):
+        of_total = level[trial]
+        left = 0.0
+        received = 0.0
+        for place in range(d):
+            value = chain[place]
+            left += slope[trial, value] - of_total
+            passed = 0.0
+            if place < d - 1 and left > 0.0:
+                passed = left
+                drop = f[trial, value] - f[trial, chain[place + 1]]
+                if drop > 0.0:
+                    cost[trial] += passed * drop
+            # What a value passes on, less what it gets from above; and the size of the two.
+            price[trial, value] = passed + of_total - received
+            error[trial, value] = 8 * EPS * (passed + received + abs(of_total))
+            received = passed
+    return price, error, cost
 
 
 @_compiled

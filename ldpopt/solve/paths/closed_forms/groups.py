@@ -25,10 +25,9 @@ def _are_apart(
     _: LeastSquares, __: FrequencyEstimate, groups: GroupTotals, ___: NonNegative
 ) -> bool:
     """Return whether the groups are disjoint, not empty, and their totals are not negative."""
-    empty = any(len(group) == 0 for group in groups.groups)
     # A value in two groups ties them together, and an empty group has no sum but 0: such problems,
     # and the search for their conflicts, belong to the other paths.
-    return groups.disjoint and not empty and not (groups.totals < 0).any()
+    return groups.disjoint and not groups.has_empty_group and not (groups.totals < 0).any()
 
 
 def _leave_the_rest(
