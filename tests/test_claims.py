@@ -355,8 +355,8 @@ BREAKS = {
     ),
     "choice-by-both": lambda patch: patch.setattr(
         selection,
-        "_misfit",
-        lambda simulated, collection, rng: Misfit(np.zeros(collection.count), 0.0),
+        "expected_misfit",
+        lambda raw, *rest: Misfit(np.zeros_like(raw), 0.0),
     ),
     "variance": lambda patch: _scale_variance(patch, 1.5),
     "noise-gaussian": lambda patch: _scale_variance(patch, 1.5),

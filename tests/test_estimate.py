@@ -177,7 +177,7 @@ def test_counts_that_do_not_sum_to_what_all_reports_support_are_refused(name):
 
 def test_sums_of_counts_beyond_64_bits_are_exact():
     n = 2**62
-    counts = np.array([n, 0, 0, 0])
+    counts = np.array([n - 3, 1, 1, 1])
     GRR(1.0, 4).estimate(counts, n)
     # In 64 bits this sum would be 0.
     with pytest.raises(InvalidInputError, match=f"counts must sum to {n}, got {4 * n}"):

@@ -205,6 +205,15 @@ def test_the_side_of_a_kink_counts_for_several_measurements_too():
         assert derivative @ move == pytest.approx((ahead - solution.frequencies) / 1e-6, abs=1e-6)
 
 
+@pytest.mark.parametrize("name", ["squares", "gaussian", "posterior of a known sum"])
+def test_where_values_meet_in_few_rows_the_matrix_is_a_diagonal_and_these(name):
+    stated = [constraints.NonNegative(), constraints.GroupTotals([[0, 1], [1, 2, 3]], [0.65, 0.4])]
+    for feasible in (SIMPLEX, stated):
+        jacobian = Problem(LOSSES[name], feasible).solve(estimate_of(POINT)).jacobian()
+        gain, left, right = jacobian.low_rank
+        np.testing.assert_allclose(np.diag(gain) - left @ right.T, jacobian.dense(), atol=1e-12)
+
+
 def test_moves_and_gradients_must_be_finite():
     derivative = Problem(losses.LeastSquares(), SIMPLEX).solve(estimate_of(POINT)).jacobian()
     with pytest.raises(InvalidInputError, match="gradient must be finite, found nan at index 1"):

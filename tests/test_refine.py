@@ -344,7 +344,7 @@ GOOD = np.full(30, 1 / 30)
         (lambda r, raw: r, np.append(GOOD[1:], np.nan), "finite"),
         (lambda r, raw: r, "no-such-method", "unknown"),
         (lambda r, raw: r[:-1], "theirs", "comes from 400 reports"),
-        (lambda r, raw: r[::-1] & r, "theirs", "not an estimate from these reports"),
+        (lambda r, raw: r[::-1] | r, "theirs", "not an estimate from these reports"),
         (lambda r, raw: r[:, :-1], GOOD, r"shape \(n, 4\)"),
         (lambda r, raw: raw.n * raw.frequencies, GOOD, "look like support counts"),
         (lambda r, raw: np.arange(30), GOOD, "look like support counts"),
@@ -353,7 +353,6 @@ GOOD = np.full(30, 1 / 30)
 def test_bad_input_is_told(reports, start, message):
     oracle = OUE(2.0, 30)
     good = reports_of(oracle, GOOD, 400)
-    good[:, -1] = 0
     raw = oracle.estimate(oracle.support_counts(good), 400)
     if isinstance(start, str) and start == "theirs":
         start = ldpopt.postprocess(raw, "norm-sub")

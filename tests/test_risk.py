@@ -170,7 +170,8 @@ def test_the_upper_end_of_an_interval_is_as_many_standard_errors_away_as_stated(
         _pairs=None,
         _noise_passed=3.0,
     )
-    _, high = evidences.Evidence.interval(evidence, None, 1.5)
+    collection = SimpleNamespace(answer_noise=np.zeros_like)
+    _, high = evidences.Evidence.interval(evidence, collection, 1.5)
     # The error r is at the end where (r - 6)² = 1.5² (12 + 4·2 (r - 4)).
     assert (high - 6) ** 2 == pytest.approx(1.5**2 * (12 + 8 * (high - 4)))
 
@@ -424,10 +425,14 @@ def test_traces_of_a_covariance_are_those_of_the_matrix(make):
     by_hand = np.trace(members @ covariance.dense() @ members.T)
     assert covariance.trace(members) == pytest.approx(by_hand)
     assert covariance.trace() == pytest.approx(np.trace(covariance.dense()))
-    solution = Problem(losses.LeastSquares(), SIMPLEX).solve([0.5, 0.3, 0.2, 0.1, -0.1, 0.0])
-    derivative = solution.jacobian()
-    trace = np.trace(derivative.dense() @ covariance.dense())
-    assert covariance.trace_with(derivative) == pytest.approx(trace)
+    chain = [constraints.Monotone([1, 0, 2, 3, 4, 5]), constraints.SumsTo(1.0)]
+    for feasible, is_tied in ((SIMPLEX, False), (chain, True)):
+        solution = Problem(losses.LeastSquares(), feasible).solve([0.5, 0.3, 0.2, 0.1, -0.1, 0.0])
+        derivative = solution.jacobian()
+        # Values that are tied are no diagonal with a few columns.
+        assert (derivative.low_rank is None) == is_tied
+        trace = np.trace(derivative.dense() @ covariance.dense())
+        assert covariance.trace_with(derivative) == pytest.approx(trace)
 
 
 def test_the_risk_of_emoji_categories_finds_what_simulation_missed():

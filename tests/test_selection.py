@@ -134,12 +134,17 @@ def test_a_method_that_follows_the_misfit_gets_nothing_added(emoji):
     methods = {name: ldpopt.METHODS[name] for name in ("norm", "norm-sub")}
     # What the answers of Norm exceed those of the fit by is the misfit itself.
     misfit = Misfit(collection.answers - collection.answered(truth), 0.0)
-    extra = selecting._extra_errors(outcome, methods, collection, misfit)
+    extra = selecting._extra_errors(outcome, methods, collection, misfit, 1.0)
     assert extra["norm"] == pytest.approx(0, abs=1e-15)
     assert extra["norm-sub"] == pytest.approx(np.mean(misfit.mean**2))
     unknown = Misfit(0 * misfit.mean, 0.02)
-    extra = selecting._extra_errors(outcome, methods, collection, unknown)
+    extra = selecting._extra_errors(outcome, methods, collection, unknown, 1.0)
     assert extra["norm"] == pytest.approx(0, abs=1e-15)
+    assert extra["norm-sub"] == pytest.approx(0.01)
+    # Noise of these reports that is larger than the mean of .001 is in the answers of Norm alone.
+    extra = selecting._extra_errors(outcome, methods, collection, unknown, 0.001)
+    length = np.sum(misfit.mean**2)
+    assert extra["norm"] == pytest.approx((length - 0.001 + 0.02) / 2)
     assert extra["norm-sub"] == pytest.approx(0.01)
 
 
@@ -154,7 +159,7 @@ def test_a_method_that_moves_away_from_the_misfit_misses_more_than_all_of_it(emo
 
     methods = named_methods({"away": away})
     misfit = Misfit(np.array([0.03, 0.04]), 0.02)
-    extra = selecting._extra_errors(simulated({}, truth), methods, collection, misfit)
+    extra = selecting._extra_errors(simulated({}, truth), methods, collection, misfit, 0.0)
     # The part that is expected is missed by 1.5, and the unknown one whole: per answer of the two.
     assert extra["away"] == pytest.approx((1.5**2 * 0.0025 + 0.02) / 2)
 

@@ -781,6 +781,10 @@ def test_variances_take_as_much_memory_as_a_few_rows(monkeypatch):
     assert max(sizes) == 2
 
 
+def moved_by(amount):
+    return FrequencyEstimate(PLAIN.frequencies + amount, noise=[0.01, 0.02, 0.03])
+
+
 PLAIN = FrequencyEstimate([0.5, 0.3, 0.2], noise=[0.01, 0.02, 0.03])
 OTHER = FrequencyEstimate([0.6, 0.2, 0.2], noise=[0.01, 0.02, 0.03])
 TOTALS = FrequencyEstimate([0.8, 0.2], noise=[0.01, 0.01])
@@ -791,6 +795,13 @@ TOTALS = FrequencyEstimate([0.8, 0.2], noise=[0.01, 0.01])
     [
         (lambda: Sources([]), "there are no sources"),
         (lambda: Sources([PLAIN, PLAIN]), "source 1 has the numbers of source 0"),
+        # The same after a detour through a file that rounds.
+        (lambda: Sources([PLAIN, moved_by(1e-13)]), "source 1 has the numbers of source 0"),
+        (lambda: Sources([Sources([PLAIN, OTHER]).combined(), moved_by(1e-13)]), "has the numbers"),
+        (
+            lambda: Source(FrequencyEstimate([0.5, 0.5], noise=[1e-4, 1e-320])),
+            "a source has a variance of 1e-320 at index 1, whose inverse cannot be computed with",
+        ),
         (lambda: Sources([Source(TOTALS, [[0], [1, 2]])]), "no source estimates the values"),
         (lambda: Sources([PLAIN, TOTALS]), "source 1 has 2 values and source 0 has 3"),
         (lambda: Sources([PLAIN, Source(TOTALS, [[0], [1, 7]])]), "7"),
@@ -844,6 +855,7 @@ def test_sources_are_a_list(wrong):
 
 
 def test_equal_numbers_of_different_users_may_be_combined():
+    assert len(Sources([PLAIN, moved_by(1e-6)])) == 2
     both = Sources([PLAIN, PLAIN], independent=True).combined()
     np.testing.assert_allclose(both.noise.constant, np.array([0.01, 0.02, 0.03]) / 2)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
@@ -40,6 +41,9 @@ _USERS_AT_A_TIME = 1 << 16
 # The probability of a client's rarest event must be so large that words of 64 bits keep it to a
 # relative 2⁻³².
 _RAREST = Fraction(1, 2**32)
+
+# Logarithm of a probability that no collection meets, 1e-12.
+_LOG_NEVER = -27.6
 
 _LARGEST_EPSILON = 100  # far beyond any privacy; e^ε still fits a double
 
@@ -420,9 +424,21 @@ class FrequencyOracle(PureProtocol, ABC):
     ) -> FrequencyEstimate:
         """Return the unbiased estimate from support counts over n reports (N Eq. 4).
 
-        Counts have shape (d,) or (trials, d).
+        Counts have shape (d,) or (trials, d). A count of 0 is refused where reports are too many
+        for it to be chance: they are those of another oracle or of fewer values, which their bytes
+        need not show.
         """
-        return FrequencyEstimate.from_counts(counts, n, self, labels=labels)
+        estimate = FrequencyEstimate.from_counts(counts, n, self, labels=labels)
+        # Every report supports every value with q at least.
+        log_probability = n * math.log1p(-self.q)
+        if log_probability < _LOG_NEVER and not np.all(np.asarray(counts)):
+            at = int(validate.first(np.asarray(counts) == 0)[-1])
+            raise InvalidInputError(
+                f"none of the {n:,} reports supports value {at}, and a report of {self!r} does "
+                f"with a probability of {self.q:.3g} or more: they are of another oracle or domain,"
+                " or small counts were left out"
+            )
+        return estimate
 
     def simulate_counts(
         self,

@@ -276,7 +276,14 @@ class IndexCovariance(Covariance):
         return result
 
     def trace_with(self, derivative: Any) -> float:
-        """Return tr(J Σ). Cost: a product with J per index, in blocks."""
+        """Return tr(J Σ).
+
+        Cost: as many products with Σ as J has columns besides its diagonal; where it has many, a
+        product with J per index, in blocks.
+        """
+        if derivative.low_rank is not None:
+            gain, left, right = derivative.low_rank
+            return float(gain @ self.diagonal - np.sum(right * self._product(left)))
         total = super().trace_with(derivative)
         size = len(self._law)
         # In blocks of indices: the supports of all of them would be a dense matrix.

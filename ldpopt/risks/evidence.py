@@ -112,17 +112,17 @@ class Evidence:
         total = float(residual @ residual) - collection.noise_total + 2 * trace
         return cls(total, residual, moved, np.empty(0), moves)
 
-    def variance(self, collection: Collection) -> float:
+    def variance(self, of_shift: float) -> float:
         """Return the squared error to expect of ``total`` about the squared error of this draw.
 
         By Stein's formula of second order (Bellec, Zhang 2021): with h = g - f̃, ∇h = J - I and
-        all traces of A·ΣAᵀ, it is 4 hᵀΣh + 8 tr(Σ∇h) + 4 tr((∇h)²) + 2 tr(Σ²).
+        all traces of A·ΣAᵀ, it is 4 hᵀΣh + 8 tr(Σ∇h) + 4 tr((∇h)²) + 2 tr(Σ²). The first term's
+        hᵀΣh is ``of_shift``.
         """
         moves = self.moves
         of_slope = self._noise_passed - moves.noise_square
         square = moves.trace_of_square(self._pairs - moves.own_pairs)
-        of_residual = _quadratic(self.residual, collection)
-        variance = 4 * of_residual + 8 * of_slope + 4 * square + 2 * moves.noise_square
+        variance = 4 * of_shift + 8 * of_slope + 4 * square + 2 * moves.noise_square
         return max(float(variance), 0.0) + _variance_of_mean(self.contributions)
 
     @cached_property
@@ -156,13 +156,14 @@ class Evidence:
         and ``bias`` beyond it.
         """
         moves = self.moves
-        half = reach * math.sqrt(self.variance(collection))
+        of_shift = _quadratic(self.residual, collection)
+        half = reach * math.sqrt(self.variance(of_shift))
         of_passed = moves.trace_of_square(self._pairs)
         base = max(2 * moves.noise_square - 4 * self._noise_passed + 4 * of_passed, 0.0)
         base += _variance_of_mean(self.contributions)
         passed = max(moves.product(moves.tests, self.moved), 0.0)
         size = float(self.residual @ self.residual)
-        along = _quadratic(self.residual, collection) / size if size > 0 else 0.0
+        along = of_shift / size if size > 0 else 0.0
         # The shift may lie where no noise is seen in this draw: at least the mean one is assumed.
         along = max(along, moves.noise_square / moves.noise if moves.noise > 0 else 0.0)
         low, high = _score_ends(self.total - passed, base, along, reach)

@@ -126,6 +126,41 @@ class Jacobian:
             diagonal = diagonal - self._moved(self._sensitivity[:, None])[:, 0] / len(diagonal)
         return np.asarray(diagonal)
 
+    @cached_property
+    def low_rank(self) -> tuple[Array, Array, Array] | None:
+        """(a, U, V) of shapes (d,), (d, r) and (d, r) with the matrix diag(a) - U Vᵀ.
+
+        None where rows tie values together, or where they are many.
+        """
+        if self._of_values is None:
+            return None
+        give, left = self._of_values
+        gain = give * self._sensitivity
+        right = self._sensitivity[:, None] * left
+        if self._is_centred:
+            # With I - 11ᵀ/d on its right.
+            means = (gain - left @ right.sum(axis=0)) / len(self)
+            left = np.column_stack([left, means])
+            right = np.column_stack([right, np.ones(len(self))])
+        return gain, left, right
+
+    @cached_property
+    def _of_values(self) -> tuple[Array, Array] | None:
+        """How values move with slopes of their own, and what rows take away, as full vectors.
+
+        None where several values move as one, or where rows are many.
+        """
+        moving = np.flatnonzero(self._block >= 0)
+        if len(moving) != len(self._height) or self._is_sparse:
+            return None
+        count = len(self._block)
+        block = self._block[moving]
+        give = np.zeros(count)
+        give[moving] = 1 / self._height[block]
+        left = np.zeros((count, self._basis.shape[1]))
+        left[moving] = self._basis[block]
+        return give, left
+
     @property
     def trace(self) -> float:
         """The degrees of freedom: how many values of the solution move with the estimate."""
@@ -152,15 +187,13 @@ class Jacobian:
 
     def _moved(self, slopes: Array) -> Array:
         """Return how values move with slopes of shape (d, m)."""
-        count = len(self._height)
+        if self._of_values is not None:
+            give, left = self._of_values
+            return np.asarray(give[:, None] * slopes - left @ (left.T @ slopes))
         moving = np.flatnonzero(self._block >= 0)
         block = self._block[moving]
-        sums = np.zeros((count, slopes.shape[1]))
-        if len(moving) == count:
-            # Every block is one value, and sums of one cost several times what moving them does.
-            sums[block] = slopes[moving]
-        else:
-            np.add.at(sums, block, slopes[moving])
+        sums = np.zeros((len(self._height), slopes.shape[1]))
+        np.add.at(sums, block, slopes[moving])
         # In blocks: their own moves, less those that the rows forbid.
         moves = sums / self._height[:, None] - self._basis @ (self._basis.T @ sums)
         result = np.zeros_like(slopes)
@@ -227,6 +260,11 @@ class JointJacobian(Jacobian):
         moved = self._sensitivity[:, None] * self._moved(np.concatenate([g, of_totals]))
         result = moved[: len(g)] + self._members.T @ moved[len(g) :]
         return np.asarray(result).reshape(np.shape(gradient))
+
+    @property
+    def low_rank(self) -> None:
+        """None: groups of values move together."""
+        return None
 
     @cached_property
     def diagonal(self) -> Array:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.estimate.noise import Noise
 from ldpopt.estimate.sets import NamedSets, Sets
 from ldpopt.immutable import Immutable
 from ldpopt.printable import printable
@@ -18,6 +19,9 @@ from ldpopt.printable import printable
 Array = NDArray[np.float64]
 
 _NAMELESS = "a source"
+
+# Beyond it the products of precisions with each other would leave the range of doubles.
+_LEAST_VARIANCE = 1e-100
 
 
 class Source(Immutable):
@@ -40,8 +44,8 @@ class Source(Immutable):
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the estimate has no noise, is processed or a stack, the drift is negative or not finite,
-        or there are not as many groups as numbers in the estimate.
+        If the estimate has no noise or one without a usable inverse, is processed or a stack, the
+        drift is negative or not finite, or there are not as many groups as numbers in the estimate.
 
     Examples
     --------
@@ -160,6 +164,7 @@ def _checked(name: str, estimate: object) -> FrequencyEstimate:
             f"{name} has no noise, which decides how much it counts: build its estimate as "
             "FrequencyEstimate(frequencies, n=..., oracle=...), or with noise=..."
         )
+    _check_variances(name, estimate.noise)
     # Where nothing shows what it is, None, the caller's word stands.
     if estimate.is_raw is False:
         raise InvalidInputError(
@@ -167,6 +172,20 @@ def _checked(name: str, estimate: object) -> FrequencyEstimate:
             "pass estimate.raw"
         )
     return estimate
+
+
+def _check_variances(name: str, noise: Noise) -> None:
+    """Raise an error if the inverse of a variance, by which numbers count, is no usable number."""
+    # A variance is linear in the frequency: it is within the range if both ends are.
+    for variance in map(np.asarray, (noise.constant, noise.constant + noise.slope)):
+        is_wrong = ~((variance >= _LEAST_VARIANCE) & (variance <= 1 / _LEAST_VARIANCE))
+        if is_wrong.any():
+            at = validate.first(is_wrong)
+            raise InvalidInputError(
+                f"{name} has a variance of {variance[at]:.3g}{validate.placed(at)}, whose inverse "
+                f"cannot be computed with: variances must lie in {_LEAST_VARIANCE:g} .. "
+                f"{1 / _LEAST_VARIANCE:g}; state what is known exactly as a constraint"
+            )
 
 
 def _checked_drift(name: str, drift: ArrayLike, size: int) -> Array | float:

@@ -31,6 +31,9 @@ Array = NDArray[np.float64]
 # Precision of a total over that of a value up to which ten digits of the total are kept.
 _MOST_PRECISE = 1e10
 
+# Relative differences of numbers that were rounded on their way, as by a file of text.
+_SAME = 1e-9
+
 _SMALL = 1_024  # values up to which variances account for how those of one source vary together
 
 
@@ -42,7 +45,8 @@ class Sources(ShownAsTable, Immutable):
     sources
         Each a ``Source``, or a raw ``FrequencyEstimate`` of the values.
     independent
-        States that two sources with the same numbers are of different users all the same.
+        States that two sources with the same numbers, up to rounding, are of different users all
+        the same.
 
     Raises
     ------
@@ -376,16 +380,28 @@ def common_labels(sources: Sequence[Source]) -> tuple[str, ...] | None:
 
 
 def require_different_users(sources: Sequence[Source]) -> None:
-    """Raise an error if two sources have the same numbers."""
-    seen: dict[Any, Source] = {}
+    """Raise an error if two sources have the same numbers, up to rounding."""
+    seen: list[tuple[Any, Source]] = []
     for source in sources:
-        for key in origins_of(source.estimate):
-            if key in seen:
-                raise InvalidInputError(
-                    f"{source.name} has the numbers of {seen[key].name}: the same users may not "
-                    "count twice; if they are others, pass independent=True"
-                )
-            seen[key] = source
+        origins = origins_of(source.estimate)
+        for origin in origins:
+            for other, first in seen:
+                if _are_same(origin, other):
+                    raise InvalidInputError(
+                        f"{source.name} has the numbers of {first.name}: the same users may not "
+                        "count twice; if they are others, pass independent=True"
+                    )
+        seen += [(origin, source) for origin in origins]
+
+
+def _are_same(first: Any, second: Any) -> bool:
+    """Return whether two origins are one collection, whose numbers a file may have rounded."""
+    n, numbers = first
+    other_n, others = second
+    if n != other_n or len(numbers) != len(others):
+        return False
+    f = np.frombuffer(numbers)
+    return bool(np.max(np.abs(f - np.frombuffer(others))) <= _SAME * np.max(np.abs(f)))
 
 
 def origins_of(estimate: FrequencyEstimate) -> frozenset[Any]:

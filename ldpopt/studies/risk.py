@@ -87,9 +87,9 @@ def risk(
     they rest on the risk at more noise: they covered the error in .95 to 1.00 of draws, and
     differences in .93 to 1.00.
 
-    Cost: the method on 25 vectors, with the default number of moves; about two evaluations where
+    Cost: the method on 21 vectors, with the default number of moves; about two evaluations where
     the derivative is exact. Beside that each call takes half a millisecond of processor time, more
-    than closed forms take for 25 vectors of a thousand values. Sources: Stein 1981; Ramani, Blu,
+    than closed forms take for 21 vectors of a thousand values. Sources: Stein 1981; Ramani, Blu,
     Unser 2008; Bellec, Zhang 2021; Oliveira, Lei, Tibshirani 2021.
 
     Examples

@@ -270,7 +270,7 @@ def select_method(
 
     Notes
     -----
-    Cost: ``trials`` simulated collections, post-processed by every candidate, and 25 evaluations
+    Cost: ``trials`` simulated collections, post-processed by every candidate, and 21 evaluations
     for the risk.
 
     Examples
@@ -303,8 +303,14 @@ def select_method(
     answered, risks = _risks(collection, judged, generator)
     # Without an answer near the estimate a candidate has no risk, and is not chosen.
     answering = {name: judged[name] for name in answered}
-    misfit = _misfit(simulated, collection, generator)
-    extra = _extra_errors(simulated, answering, collection, misfit)
+    noise = _noise_about_fit(simulated, collection)
+    misfit = expected_misfit(
+        collection.answers,
+        collection.answered(simulated.truth),
+        noise,
+        collection.independent_answers(generator),
+    )
+    extra = _extra_errors(simulated, answering, collection, misfit, float(np.sum(noise)))
     return simulated.selection(extra, risks)
 
 
@@ -323,19 +329,13 @@ def _risks(
     return list(evidence), table
 
 
-def _misfit(simulated: _Simulated, collection: Collection, rng: np.random.Generator) -> Misfit:
-    """Return what is known of how far the true answers exceed those of the simulated truth."""
+def _noise_about_fit(simulated: _Simulated, collection: Collection) -> Array:
+    """Return the variance of each raw answer about that of the simulated truth, shape (k,)."""
     raw = collection.raw
-    fitted = simulated.truth
     # The fit follows the noise a little: it is nearer to the raw estimate than the truth is.
-    near = np.sum((closed_form.norm(raw.frequencies) - fitted) ** 2)
+    near = np.sum((closed_form.norm(raw.frequencies) - simulated.truth) ** 2)
     followed = min(1.0, float(near) / float(np.sum(collection.covariance.diagonal)))
-    return expected_misfit(
-        collection.answers,
-        collection.answered(fitted),
-        followed * collection.answer_variances,
-        collection.independent_answers(rng),
-    )
+    return followed * collection.answer_variances
 
 
 def _extra_errors(
@@ -343,12 +343,17 @@ def _extra_errors(
     methods: Mapping[str, Method],
     collection: Collection,
     misfit: Misfit,
+    noise: float,
 ) -> dict[str, float]:
     """Return what a misfit adds to the mean squared error of each method's answers.
 
     A method that moves the fit's answers by the share ρ of the way to the raw ones misses 1 - ρ of
     the misfit: Norm follows it whole, and its error is what is simulated. One that moves the other
     way misses more than all of what is expected; what is unknown beyond that has no direction.
+
+    That is the mean over such collections. On this one the answers also hold ρ² of its noise,
+    which may be larger than the mean: where the way to the raw answers is longer than misfit and
+    noise explain, it is likely noise. The larger of both counts.
     """
     fitted = collection.answered(simulated.truth)
     way = collection.answers - fitted
@@ -361,8 +366,11 @@ def _extra_errors(
         followed = float((answers - fitted) @ way) / length if length > 0 else 1.0
         # Beyond the misfit it is noise, which the simulation counts already.
         missed = 1 - min(followed, 1.0)
-        total = missed**2 * expected + min(missed, 1.0) ** 2 * misfit.spread
-        extra[name] = total / collection.count
+        on_average = missed**2 * expected + min(missed, 1.0) ** 2 * misfit.spread
+        # The mean of (ρ way - misfit)², less the noise in it that the simulation counts already.
+        taken = min(max(followed, 0.0), 1.0)
+        of_way = taken**2 * (length - noise) - 2 * taken * float(way @ misfit.mean)
+        extra[name] = max(on_average, of_way + expected + misfit.spread) / collection.count
     return extra
 
 
