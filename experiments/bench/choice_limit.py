@@ -23,7 +23,7 @@ def limit(share: float, answers: int = _ANSWERS, draws: int = _DRAWS, seed: int 
     z = np.random.default_rng(seed).standard_normal((draws, answers))
     errors = np.sum(z**2, axis=1)
     thresholds = np.linspace(0.5, 7.5, 113) * answers
-    own = share * answers
+    noise_of_fit = share * answers
     worst = np.zeros(len(thresholds))
     for misfit in np.linspace(0.0, 7.5 * answers, 61):
         away = errors + 2 * np.sqrt(misfit) * z[:, 0] + misfit
@@ -31,7 +31,7 @@ def limit(share: float, answers: int = _ANSWERS, draws: int = _DRAWS, seed: int 
         below = np.searchsorted(away[order], thresholds)
         # The errors of the raw answers above each threshold.
         taken = errors.sum() - np.concatenate([[0.0], np.cumsum(errors[order])])[below]
-        of_fit = misfit + own
+        of_fit = misfit + noise_of_fit
         regret = (taken + below * of_fit) / draws / min(answers, of_fit)
         worst = np.maximum(worst, regret)
     return float(worst.min())

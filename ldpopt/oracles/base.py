@@ -424,9 +424,14 @@ class FrequencyOracle(PureProtocol, ABC):
     ) -> FrequencyEstimate:
         """Return the unbiased estimate from support counts over n reports (N Eq. 4).
 
-        Counts have shape (d,) or (trials, d). A count of 0 is refused where reports are too many
-        for it to be chance: they are those of another oracle or of fewer values, which their bytes
-        need not show.
+        Counts have shape (d,) or (trials, d).
+
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            As ``FrequencyEstimate.from_counts``; and if a count is 0 where there are too many
+            reports for chance. They are those of another oracle or of fewer values, which their
+            bytes need not show.
         """
         estimate = FrequencyEstimate.from_counts(counts, n, self, labels=labels)
         # Every report supports every value with q at least.
