@@ -69,8 +69,8 @@ class MissingPackageError(LdpoptError, ImportError):
 def described(error: BaseException) -> str:
     """Return an error of a function from outside in one line: type, message and place.
 
-    The place is the last line that ran outside Python itself and installed packages: what went
-    wrong within them went wrong because of it.
+    The place is the last line that ran outside Python itself, installed packages and this library:
+    what went wrong within them went wrong because of it.
 
     Examples
     --------
@@ -86,10 +86,14 @@ def described(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return stated
     places = traceback.extract_tb(error.__traceback__)
-    installed = tuple(sysconfig.get_paths().values())
-    outside = [place for place in places if not place.filename.startswith(("<frozen ", *installed))]
+    paths = sysconfig.get_paths()
+    installed = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    foreign = ("<frozen ", *installed)
+    not_foreign = [place for place in places if not place.filename.startswith(foreign)]
+    here = str(Path(__file__).parent)
+    users = [place for place in not_foreign if not place.filename.startswith(here)]
     # Without places it was never raised.
-    for place in (outside or places)[-1:]:
+    for place in (users or not_foreign or places)[-1:]:
         return f"{stated} ({Path(place.filename).name}, line {place.lineno})"
     return stated
 

@@ -471,8 +471,10 @@ def test_a_total_at_the_edge_of_the_box_is_feasible(total):
         (lambda f: [f[0] ** 2 >= 0.1], "not convex by cvxpy"),
         (lambda f: [f[9] >= 0.1], "function of Custom failed on 3 values"),
         (lambda f: [0 <= f[0] <= 1], "function of Custom failed on 3 values"),
+        # cvxpy raises it within an operator of this library.
+        (lambda f: [f - np.ones(5) == 0], r"ValueError: .* \(test_constraints.py, line \d+\)"),
     ],
-    ids=["not convex", "index", "chained"],
+    ids=["not convex", "index", "chained", "size"],
 )
 def test_a_custom_function_that_fails_is_named(build, match):
     with pytest.raises(InvalidInputError, match=match):

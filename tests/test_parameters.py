@@ -354,6 +354,12 @@ def test_a_path_names_what_is_wrong_with_its_grids(grids, match):
         fused(Parameter("lam", 0.1)).path(Y, **grids)
 
 
+def test_a_path_of_a_problem_without_parameters_has_a_remedy():
+    plain = Problem(losses.LeastSquares(), [NonNegative()])
+    with pytest.raises(InvalidInputError, match=r"no parameters: put Parameter\('lam', \.\.\.\)"):
+        plain.path(Y, lam=GRID)
+
+
 def test_names_of_a_path_are_of_one_parameter_and_their_grids_as_long():
     one = Parameter("lam", 0.1)
     other = Parameter("lam", 0.1)

@@ -59,6 +59,10 @@ def _named(parameters: Sequence[Any], name: str) -> Any:
     matching = [parameter for parameter in parameters if parameter.name() == name]
     if not matching:
         names = [parameter.name() for parameter in parameters]
+        if not names:
+            raise InvalidInputError(
+                f"this problem has no parameters: put Parameter({name!r}, ...) in place of a number"
+            )
         raise validate.unknown_name("parameter", name, names)
     # cvxpy numbers parameters, and does not ask whether their names are unique.
     if len(matching) > 1:
