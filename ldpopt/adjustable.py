@@ -120,6 +120,9 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
     _per_value: ClassVar[frozenset[str]] = frozenset()
     """The arguments of the constructor with one number per value, which may have labels."""
 
+    _per_column: ClassVar[frozenset[str]] = frozenset()
+    """Those with one column per value, of which a vector is one row."""
+
     @property
     def varies(self) -> bool:
         """Whether another moment may give another object: it holds parameters, or a function."""
@@ -188,13 +191,17 @@ def _with_labels(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dic
     given = dict(zip(names, args, strict=False)) | kwargs
     first = None
     for name, value in given.items():
-        # The rows and columns of a matrix may have names.
-        if name not in cls._per_value and is_frame(value):
+        of_values = name in cls._per_value | cls._per_column
+        # Of other matrices names of rows and columns mean nothing here.
+        if is_frame(value) and not of_values:
             continue
-        labelled = Labelled.of(name, value)
+        if is_frame(value) and name in cls._per_column:
+            labelled = Labelled.of_columns(name, value)
+        else:
+            labelled = Labelled.of(name, value)
         if labelled is None:
             continue
-        if name not in cls._per_value:
+        if not of_values:
             raise InvalidInputError(
                 f"{name} of {cls.__name__} does not go by the labels of values, and has some: "
                 f"pass an array ({name}.to_numpy())"

@@ -120,7 +120,7 @@ class Labelled:
     what
         The argument, for messages.
     numbers, labels
-        Both in the same order; the numbers are a copy.
+        Both in the same order, that of the last axis; the numbers are a copy.
     """
 
     what: str
@@ -132,6 +132,15 @@ class Labelled:
         """Return the numbers of an object of pandas or polars with its labels; None without any."""
         labels = labels_of(values)
         return None if labels is None else cls(what, np.array(numbers_of(values)), labels)
+
+    @classmethod
+    def of_columns(cls, what: str, frame: Any) -> Labelled | None:
+        """Return the matrix of a DataFrame of pandas with the names of its columns, or None."""
+        if not is_from(frame, "DataFrame", "pandas"):
+            return None
+        if type(frame.columns).__name__ == "RangeIndex":
+            return None
+        return cls(what, np.array(frame), tuple(map(str, frame.columns)))
 
     def by(self, labels: Sequence[str] | None) -> NDArray[Any]:
         """Return the numbers in the order of some labels; as they are without any.

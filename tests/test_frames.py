@@ -152,6 +152,16 @@ def test_numbers_with_labels_belong_to_the_values_of_these_names(case):
     assert solution.frequencies == pytest.approx(expected, abs=1e-12)
 
 
+def test_columns_of_a_matrix_belong_to_the_values_of_their_names():
+    pandas = pytest.importorskip("pandas", reason="pandas is an optional package")
+    rows = pandas.DataFrame([[1.0, 0.0, -1.0]], columns=["cat", "ape", "bee"])
+    # cat = bee, which are .2 and .3: both become .25.
+    for matrix in (rows, rows.loc[0]):
+        problem = Problem(losses.LeastSquares(), [constraints.Linear(matrix, 0.0, 0.0)])
+        solution = problem.solve(ESTIMATE)
+        assert solution.frequencies == pytest.approx([0.5, 0.25, 0.25], abs=1e-9)
+
+
 def test_an_estimate_without_labels_has_numbers_by_place():
     # Those of two arguments come into one order, here that of the first.
     ball = constraints.Near([0.6, 0.2, 0.2], 0.0, 1, weights=[1.0, 2.0, 3.0])

@@ -314,6 +314,8 @@ class Linear(Polyhedron):
     0.25
     """
 
+    _per_column = frozenset({"A"})
+
     def __init__(self, A: Any, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf) -> None:
         from scipy import sparse
 
