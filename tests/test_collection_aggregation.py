@@ -15,7 +15,7 @@ import pytest
 from ldpopt import collection as files
 from ldpopt.collection import aggregation, duplicates, partition
 from ldpopt.collection.aggregation import aggregate
-from ldpopt.errors import DataUnavailableError, InvalidInputError, WorkersError
+from ldpopt.errors import DataUnavailableError, InvalidInputError, LdpoptWarning, WorkersError
 from ldpopt.oracles import GRR, OUE
 from tests.reports_world import MAKERS, edit, reports_of, rewrite
 
@@ -458,3 +458,15 @@ def test_without_a_state_no_resumption_is_promised(reported, monkeypatch):
     monkeypatch.setattr(aggregation, "results", dead)
     with pytest.raises(WorkersError, match=r"^a worker process died$"):
         aggregate(reported)
+
+
+@pytest.mark.parametrize("cls", [GRR, OUE])
+def test_many_reports_over_fewer_values_are_told(tmp_path, cls):
+    # Their bytes are those of seven values: one byte of bits, or small numbers.
+    reports = cls(1.0, 6).perturb(np.arange(600) % 6, rng=3)
+    for n in (600, 20):
+        files.write_reports(tmp_path / str(n) / "0.parquet", cls(1.0, 7), reports[:n])
+    with pytest.warns(LdpoptWarning, match="none of the 600 reports supports value 6"):
+        aggregate(tmp_path / "600")
+    # Of few reports it may be chance: no warning, which would be an error here.
+    assert aggregate(tmp_path / "20").counts[6] == 0

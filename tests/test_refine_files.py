@@ -201,6 +201,7 @@ def test_processes_give_the_same_bits(tmp_path, small_parts):
     assert_array_equal(shared.estimate.frequencies, ldpopt.refine(oracle, reports).frequencies)
 
 
+@pytest.mark.filterwarnings("ignore:none of the 4,000 reports supports")
 def test_reports_that_contradict_their_counts_are_told(tmp_path):
     oracle = ORACLES["oue"](3.0, D)
     # Reports of nobody: without a bit they weigh most, and no start makes them as likely.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,10 +31,13 @@ from ldpopt.collection.partition import (
 from ldpopt.collection.refinement import Refinement
 from ldpopt.collection.schema import Schema
 from ldpopt.collection.sums import WeightedCounts
-from ldpopt.errors import DataUnavailableError, InvalidInputError, WorkersError
+from ldpopt.errors import DataUnavailableError, InvalidInputError, WorkersError, warn
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.executors import PATIENCE, Executor, executor_for, results
 from ldpopt.reports.refinement import warn_of_a_wrong_start, weighing_of
+
+# Logarithm of a probability that no collection meets, 1e-12.
+_LOG_NEVER = -27.6
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,9 +210,27 @@ def aggregate(
             if on_partition is not None:
                 on_partition(done, plan.partitions)
     result = _joined(plan.files, progress, unreadable)
+    _warn_of_fewer_values(result)
     if refine is None:
         return result
     return _refined(result, plan, refine, checkpoint, executor, keep_going, on_partition)
+
+
+def _warn_of_fewer_values(result: Aggregate) -> None:
+    """Warn if a count is 0 where there are too many reports for chance.
+
+    Bytes of reports over fewer values may be those of reports over more.
+    """
+    oracle = result.header.oracle
+    # Every report supports every value with q at least.
+    log_probability = result.n * math.log1p(-oracle.q)
+    if log_probability < _LOG_NEVER and not result.counts.all():
+        at = int(validate.first(result.counts == 0)[-1])
+        warn(
+            f"none of the {result.n:,} reports supports value {at}, and a report of "
+            f"{oracle!r} does with a probability of {oracle.q:.3g} or more: they may be of another "
+            "oracle or of fewer values"
+        )
 
 
 def _refined(

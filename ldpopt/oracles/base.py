@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
@@ -41,9 +40,6 @@ _USERS_AT_A_TIME = 1 << 16
 # The probability of a client's rarest event must be so large that words of 64 bits keep it to a
 # relative 2⁻³².
 _RAREST = Fraction(1, 2**32)
-
-# Logarithm of a probability that no collection meets, 1e-12.
-_LOG_NEVER = -27.6
 
 _LARGEST_EPSILON = 100  # far beyond any privacy; e^ε still fits a double
 
@@ -425,25 +421,8 @@ class FrequencyOracle(PureProtocol, ABC):
         """Return the unbiased estimate from support counts over n reports (N Eq. 4).
 
         Counts have shape (d,) or (trials, d).
-
-        Raises
-        ------
-        InvalidInputError, InvalidTypeError
-            As ``FrequencyEstimate.from_counts``; and if a count is 0 where there are too many
-            reports for chance. They are those of another oracle or of fewer values, which their
-            bytes need not show.
         """
-        estimate = FrequencyEstimate.from_counts(counts, n, self, labels=labels)
-        # Every report supports every value with q at least.
-        log_probability = n * math.log1p(-self.q)
-        if log_probability < _LOG_NEVER and not np.all(np.asarray(counts)):
-            at = int(validate.first(np.asarray(counts) == 0)[-1])
-            raise InvalidInputError(
-                f"none of the {n:,} reports supports value {at}, and a report of {self!r} does "
-                f"with a probability of {self.q:.3g} or more: they are of another oracle or domain,"
-                " or small counts were left out"
-            )
-        return estimate
+        return FrequencyEstimate.from_counts(counts, n, self, labels=labels)
 
     def simulate_counts(
         self,
