@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
+# Steps from one look at the gap to the next: a look takes as long as a step.
+_BETWEEN = 4
+
 
 class TwoWayLayout:
     """Where the cells of several tables stand in one vector, and what they weigh.
@@ -49,6 +52,10 @@ class TwoWayLayout:
         self._length_of_line = across[of_line]
         self._lines_beside = lines[of_line]
         self.weights = np.asarray(precisions, dtype=np.float64)
+        self._weight_of_cell = self.weights[table]
+        self._first_cell = np.cumsum(self.cells) - self.cells
+        self._first_row = first_line[: len(pairs)]
+        self._rows = int(rows_of.sum())
         self._weight_of_line = self.weights[self._table_of_line] / self._length_of_line
         self._mass = np.bincount(self._margin_of_line, self._weight_of_line)
 
@@ -78,13 +85,19 @@ class TwoWayLayout:
         (array([0.65, 0.35]), array([0.65, 0.35]))
         """
         lines = self._sums(cells)
-        missing = total - np.bincount(self._table, cells)
+        # The sums of a table's rows add up to its own.
+        missing = total - np.add.reduceat(lines[: self._rows], self._first_row)
         effects = lines + missing[self._table_of_line] / self._lines_beside
         moments = np.bincount(self._margin_of_line, self._weight_of_line * effects)
         margins = moments / self._mass
         shift = (margins[self._margin_of_line] - lines) / self._length_of_line
-        common = missing / self.cells
-        return np.asarray(cells + shift[self._row] + shift[self._column] - common[self._table])
+        # What is common to a table is taken from its rows: a pass over all cells less.
+        shift[: self._rows] -= (missing / self.cells)[self._table_of_line[: self._rows]]
+        # In place: new arrays of a million numbers take as long as their sums.
+        moved = shift[self._row]
+        moved += shift[self._column]
+        moved += cells
+        return moved
 
     def margins(self, cells: Array) -> Array:
         """Return the margins of all attributes, one after the other, of consistent cells."""
@@ -95,7 +108,8 @@ class TwoWayLayout:
 
     def distance(self, cells: Array, measured: Array) -> float:
         """Return ½ Σ w (cells - measured)²."""
-        return float(0.5 * np.sum(self.weights[self._table] * (cells - measured) ** 2))
+        away = cells - measured
+        return float(0.5 * np.dot(self._weight_of_cell * away, away))
 
     def nonnegative(
         self, measured: Array, total: float, tolerance: float, max_steps: int
@@ -117,9 +131,9 @@ class TwoWayLayout:
         max_steps
             Steps at most.
         """
-        equal = (total / self.cells)[self._table]
+        equal = total / self.cells
         push = np.zeros(len(measured))
-        ahead = push
+        ahead = np.zeros(len(measured))
         momentum = 1.0
         best = self._feasible(self.consistent(measured, total), equal)
         value = self.distance(best, measured)
@@ -127,34 +141,44 @@ class TwoWayLayout:
         steps = 0
         while True:
             point = self.consistent(measured + ahead, total)
-            # The dual value at ``ahead``: the Lagrangian at its minimiser.
-            priced = float(np.sum(self.weights[self._table] * ahead * point))
-            bound = max(bound, self.distance(point, measured) - priced)
-            feasible = self._feasible(point, equal)
-            reached = self.distance(feasible, measured)
-            if reached < value:
-                value = reached
-                best = feasible
-            if value - bound <= tolerance * value or steps == max_steps:
-                return best, max(value - bound, 0.0), steps
+            if steps % _BETWEEN == 0 or steps == max_steps:
+                # The dual value at ``ahead``: the Lagrangian at its minimiser.
+                priced = float(np.dot(self._weight_of_cell * ahead, point))
+                bound = max(bound, self.distance(point, measured) - priced)
+                feasible = self._feasible(point, equal)
+                reached = self.distance(feasible, measured)
+                if reached < value:
+                    value = reached
+                    best = feasible
+                if value - bound <= tolerance * value or steps == max_steps:
+                    return best, max(value - bound, 0.0), steps
             steps += 1
-            moved = np.maximum(ahead - point, 0.0)
-            if float(np.sum((ahead - moved) * (moved - push))) > 0:
+            moved = ahead - point
+            np.maximum(moved, 0.0, out=moved)
+            change = moved - push
+            ahead -= moved
+            if float(np.dot(ahead, change)) > 0:
                 momentum = 1.0
             after = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-            ahead = moved + (momentum - 1) / after * (moved - push)
+            change *= (momentum - 1) / after
+            change += moved
+            # Prices of f >= 0 are not negative; extrapolation may make them so.
+            ahead = np.maximum(change, 0.0, out=change)
             push = moved
             momentum = after
-            # Prices of f >= 0 are not negative; extrapolation may make them so.
-            ahead = np.maximum(ahead, 0.0)
 
     def _feasible(self, cells: Array, equal: Array) -> Array:
-        """Return consistent cells with the least share of equal ones that leaves none negative."""
-        below = cells < 0
+        """Return consistent cells with the least share of equal ones that leaves none negative.
+
+        ``equal`` has the cell of each table.
+        """
+        lowest = np.minimum.reduceat(cells, self._first_cell)
+        below = lowest < 0
         if not below.any():
             return cells
-        share = float(np.max(cells[below] / (cells[below] - equal[below])))
-        return np.maximum((1 - share) * cells + share * equal, 0.0)
+        # The lowest cell of a table needs the largest share.
+        share = float(np.max(lowest[below] / (lowest[below] - equal[below])))
+        return np.maximum((1 - share) * cells + (share * equal)[self._table], 0.0)
 
     def _sums(self, cells: Array) -> Array:
         """Return the sums of all rows, and of all columns."""
