@@ -94,7 +94,7 @@ class TwoWayLayout:
         # What is common to a table is taken from its rows: a pass over all cells less.
         shift[: self._rows] -= (missing / self.cells)[self._table_of_line[: self._rows]]
         # In place: new arrays of a million numbers take as long as their sums.
-        moved = shift[self._row]
+        moved: Array = shift[self._row]
         moved += shift[self._column]
         moved += cells
         return moved
