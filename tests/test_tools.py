@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tools import density, mutants, mutations, portable, prose, texts
+from tools import callmap, density, mutants, mutations, portable, prose, texts
 
 
 def rules(tmp_path, content, name="module.py"):
@@ -250,6 +250,16 @@ def test_explained_survivors_still_exist():
     for entry in mutants.explanations():
         assert entry.reason
         assert any(entry.covers(mutation) for mutation in planted(entry.path)), entry
+
+
+@pytest.mark.parametrize("status", list(pytest.ExitCode))
+def test_calls_are_recorded_only_by_a_run_that_reached_its_end(tmp_path, status):
+    recorder = callmap.Recorder.__new__(callmap.Recorder)
+    recorder.target = tmp_path / "callmap.json"
+    recorder.tests = {"tests/test_a.py::one": (0.1, ["ldpopt/m.py::f"])}
+    recorder.pytest_sessionfinish(status)
+    reached = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+    assert recorder.target.exists() == (status in reached)
 
 
 def test_tests_of_a_function_come_quickest_first(tmp_path):

@@ -51,7 +51,8 @@ class _Trace:
         """Return the functions entered since the start."""
         sys.settrace(None)
         threading.settrace(None)
-        return self.codes
+        # A copy: a thread that the test has left running still adds to the set.
+        return self.codes.copy()
 
 
 class _Monitor:
@@ -80,7 +81,7 @@ class _Monitor:
     def stop(self) -> set[CodeType]:
         """Return the functions entered since the start."""
         self.monitoring.set_events(self.tool, 0)
-        return self.codes
+        return self.codes.copy()
 
 
 def _processor_seconds() -> float:
@@ -125,8 +126,10 @@ class Recorder:
         self.tests[item.nodeid] = (round(seconds, 4), _names(codes))
         return result
 
-    def pytest_sessionfinish(self) -> None:
-        """Write the record."""
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """Write the record, if all tests ran: errors of what a part never calls would survive."""
+        if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            return
         # Numbers instead of names: each is called by hundreds of tests, and the record stays small.
         names = sorted(set().union(*(called for _, called in self.tests.values())))
         index = {name: number for number, name in enumerate(names)}

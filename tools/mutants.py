@@ -545,6 +545,8 @@ def record_calls(path: Path) -> None:
     print("mutants: recording which test calls what: one run of all tests", flush=True)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tools.callmap", "--callmap", str(path)]
     subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL)
+    if not path.exists():
+        sys.exit("mutants: the run of all tests did not reach its end, and so nothing was recorded")
 
 
 def _arguments(arguments: list[str] | None) -> Any:
