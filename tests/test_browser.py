@@ -82,13 +82,22 @@ def test_pages_that_stand_alone_fit_a_telephone_and_filter(tmp_path):
         '<form class="filter"><input name="words"><output></output></form>'
         '<p style="width: 900px">wide</p><img src="gone.png">'
     )
+    table = tmp_path / "table.html"
+    table.write_text(
+        f'<script src="{(ROOT / "docs" / "_static" / "filter.js").as_uri()}"></script>'
+        '<form class="filter"><input name="words"><output></output></form>'
+        "<table><tbody><tr><td>Monotone</td></tr><tr><td>SumsTo</td></tr></tbody></table>"
+    )
     comparison = ROOT / "experiments" / "results" / "compare.html"
-    seen = looked_at(tmp_path, {"report": report, "comparison": comparison, "wide": wide})
+    pages = {"report": report, "comparison": comparison, "wide": wide, "table": table}
+    seen = looked_at(tmp_path, pages)
     assert seen["report"]["width"] <= 420
     assert (seen["report"]["before"], seen["report"]["after"]) == ("3 of 3", "0 of 3")
     assert seen["comparison"]["width"] <= 420
     assert seen["comparison"]["missing"] == 0
     assert seen["comparison"]["after"].startswith("0 of ")
+    # Of the pages of the site: a table without papers and verdicts.
+    assert (seen["table"]["before"], seen["table"]["after"]) == ("2 of 2", "0 of 2")
     # A page with faults shows that they would be seen.
     assert seen["wide"]["width"] > 900
     assert seen["wide"]["missing"] == 1

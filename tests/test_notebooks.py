@@ -31,6 +31,9 @@ RESIDUE = re.compile(
 )
 """What a solver or rounding left over, by the word before it."""
 
+PAGE_WIDTH = 101
+"""Characters of a line of output on the site."""
+
 every_notebook = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 
 
@@ -124,6 +127,14 @@ def test_notebook_runs_and_shows_what_is_stored(execute, path):
         assert words(text) == words(kept)
         if draws_as_kept() and has_the_data_of(path):
             assert changed_numbers(text, kept) == []
+
+
+@every_notebook
+def test_tables_that_cells_print_fit_the_page(path):
+    """Of a longer row the site puts the end below its begin, at 1,280 pixels."""
+    printed = "\n".join(texts(nbformat.read(path, as_version=4)))
+    rows = [line for line in printed.splitlines() if "   " in line.strip()]
+    assert [row for row in rows if len(row) > PAGE_WIDTH] == []
 
 
 @pytest.mark.parametrize(

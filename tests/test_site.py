@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ldpopt import style
 from ldpopt.claims import LEDGER
 from ldpopt.claims.figures import STATEMENTS
 from tools.site import browser, check, reference, repairs, stage
@@ -171,6 +172,16 @@ def test_long_names_break_after_their_words(tmp_path):
     assert page.read_text() == (
         f"{link}{code}ldpopt.<wbr>studies.<wbr>New<wbr>MLE</span></code></a>{link}short.Name</a>"
     )
+
+
+def test_on_a_dark_page_pictures_have_its_background():
+    """What is lightened shows the page wherever the picture is darker."""
+    sheet = (ROOT / "docs" / "_static" / "site.css").read_text(encoding="utf-8")
+    assert "img { mix-blend-mode: lighten; }" in sheet
+    page = 0x14  # the darkest of the channels of the theme's #14181e
+    turned = 1 - float(re.search(r"invert\(([.\d]+)\)", sheet)[1])
+    assert turned * 255 <= page
+    assert int(style._DARK["axes.facecolor"][1:3], 16) <= page
 
 
 def test_a_picture_of_a_notebook_opens_alone(tmp_path):

@@ -1,7 +1,7 @@
-// Tables of claims: show the rows of one paper, one verdict, or with certain words.
+// Show the rows of a table with certain words, and of claims those of one paper or one verdict.
 document.addEventListener("DOMContentLoaded", () => {
   for (const form of document.querySelectorAll("form.filter")) {
-    const table = form.parentElement.querySelector("table.claims");
+    const table = form.parentElement.querySelector("table");
     const rows = [...table.tBodies[0].rows];
     const update = () => {
       const words = form.words.value.trim().toLowerCase().split(/\s+/);
@@ -9,8 +9,8 @@ document.addEventListener("DOMContentLoaded", () => {
       for (const row of rows) {
         const text = row.textContent.toLowerCase();
         const fits =
-          (!form.paper.value || row.dataset.paper.split(" ").includes(form.paper.value)) &&
-          (!form.verdict.value || row.dataset.verdict === form.verdict.value) &&
+          (!form.paper?.value || row.dataset.paper.split(" ").includes(form.paper.value)) &&
+          (!form.verdict?.value || row.dataset.verdict === form.verdict.value) &&
           words.every((word) => text.includes(word));
         row.hidden = !fits;
         shown += fits;
