@@ -88,7 +88,8 @@ def described(error: BaseException) -> str:
     places = traceback.extract_tb(error.__traceback__)
     paths = sysconfig.get_paths()
     installed = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    foreign = ("<frozen ", *installed)
+    # Constructors of dataclasses have no file.
+    foreign = ("<frozen ", "<string>", *installed)
     not_foreign = [place for place in places if not place.filename.startswith(foreign)]
     here = str(Path(__file__).parent)
     users = [place for place in not_foreign if not place.filename.startswith(here)]
@@ -112,7 +113,8 @@ def users_code(what: str) -> Iterator[None]:
     # These have sentences of their own.
     except (LdpoptError, MemoryError):
         raise
-    except Exception as error:
+    # Without a word about it sys.exit would end the command.
+    except (Exception, SystemExit) as error:
         raise FunctionError(f"{what} failed: {described(error)}") from error
 
 

@@ -5,9 +5,11 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from ldpopt.claims import LEDGER, InstanceSet, Verdict, claim, read_claims
+from ldpopt.claims import LEDGER, Finding, InstanceSet, Verdict, claim, read_claims, run_claim
+from ldpopt.claims.engine.run import to_json
 from ldpopt.errors import InvalidInputError
 from ldpopt.executors import InProcess
 from tests.commands import run
@@ -115,6 +117,41 @@ def test_a_file_that_cannot_be_used_is_one_sentence_before_any_check(folder, sou
 def test_a_claim_says_what_it_is(arguments, message):
     with pytest.raises(InvalidInputError, match=message):
         claim(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"holds": "no"}, "holds of a Finding is True, False or None, got 'no'"),
+        ({"corrected": 1}, "corrected of a Finding is True, False or None, got 1"),
+        ({"instances": -1}, "must be at least 0, got -1 (test_own_claims.py"),
+        ({"evidence": [0.5]}, "maps what was measured to numbers and short texts"),
+        ({"evidence": {"errors": np.ones(2)}}, "evidence 'errors' of a Finding is a number"),
+    ],
+)
+def test_a_finding_that_no_file_can_hold_makes_its_claim_red(parts, message):
+    def check(instances):
+        return Finding(**{"holds": True, "instances": 1, "evidence": {}} | parts)
+
+    result = run_claim(claim("mine", "s", "t", "holds")(check), None)
+    assert not result.as_expected
+    assert message in result.raised
+
+
+def test_findings_with_numbers_of_numpy_are_written():
+    def check(instances):
+        evidence = {"error": np.float32(0.5), "draws": np.int64(3), "all": np.bool_(True)}
+        return Finding(np.bool_(True), np.int64(2), evidence)
+
+    result = run_claim(claim("mine", "s", "t", "holds")(check), None)
+    (record,) = json.loads(to_json([result]))
+    assert (record["verdict"], record["instances"]) == ("holds", 2)
+    assert record["evidence"] == {"error": 0.5, "draws": 3, "all": True}
+
+
+def test_a_check_that_exits_ends_no_run():
+    result = run_claim(claim("mine", "s", "t", "holds")(lambda instances: sys.exit(3)), None)
+    assert result.raised.startswith("SystemExit: 3")
 
 
 def test_the_example_of_the_page_is_a_file_of_claims(folder):

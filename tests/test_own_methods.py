@@ -1,6 +1,8 @@
 """Methods of the user's own, beside those that have a name."""
 
+import json
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import ldpopt
 from ldpopt import FrequencyEstimate, constraints, losses, oracles
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.methods import METHODS, Method, method_of, named_methods
+from tests.commands import run
 
 SIMPLEX = [constraints.NonNegative(), constraints.SumsTo(1.0)]
 PROBLEM = ldpopt.Problem(losses.LeastSquares(), SIMPLEX)
@@ -69,6 +72,7 @@ def in_place(estimate):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
+        (lambda estimate, other: other, "missing a required argument: 'other'"),
         (lambda e: e.frequencies[:2], r"shape \(3,\); it returned shape \(2,\): .* one vector"),
         (lambda e: e.frequencies.sum(), r"it returned shape \(\)"),
         (lambda e: np.log(e.frequencies * [1, 1, 0]), "returned -inf at index 2: let it return"),
@@ -140,3 +144,69 @@ def test_select_method_takes_own_methods():
     assert {score.method for score in chosen.scores} == {"uniform", "base"}
     by_problem = ldpopt.select_method(raw, [[0]], ["base", "norm"], fit=PROBLEM, trials=2, rng=0)
     assert by_problem.fit == PROBLEM.statement
+
+
+MODULE = """
+from ldpopt import Problem, closed_form, constraints, losses
+
+problem = Problem(losses.LeastSquares(), [constraints.NonNegative(), constraints.SumsTo(1.0)])
+
+def halfway(estimate):
+    return closed_form.norm_sub((estimate.frequencies + 1 / estimate.d) / 2)
+
+def fails(estimate):
+    return {}["x"]
+"""
+COUNTS = ("counts.csv", "--oracle", "oue", "--epsilon", 1, "--domain", 3, "--n", 1000)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "methods_of_mine.py").write_text(MODULE, "utf-8")
+    (tmp_path / "counts.csv").write_text("value,count\n0,480\n1,420\n2,330\n", "utf-8")
+    (tmp_path / "sets.json").write_text('{"first two": [0, 1]}', "utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", list(sys.path))
+    return tmp_path
+
+
+def printed(command, *options):
+    result = run(command, *COUNTS, *options, "--json")
+    assert result.status == 0, result.err
+    return json.loads(result.out), " ".join(result.err.split())
+
+
+def test_commands_take_methods_of_modules(folder):
+    ours, remarks = printed("estimate", "--method", "methods_of_mine:problem")
+    theirs, _ = printed("estimate", "--method", "norm-sub")
+    assert ours["method"] == "methods_of_mine:problem"
+    assert ours["estimate"] == theirs["estimate"]
+    # No theorem stands behind a problem of one's own.
+    assert "Certificate(gap=" in remarks
+    names = "norm-sub,methods_of_mine:halfway"
+    evidence = ("--query", "sets.json", "--by", "simulation", "--trials", 2, "--seed", 1)
+    fit = ("--fit", "methods_of_mine:problem")
+    chosen, _ = printed("select", *evidence, *fit, "--candidates", names)
+    assert {score["method"] for score in chosen["scores"]} == set(names.split(","))
+    assert chosen["fit"] == "methods_of_mine:problem"
+    judged, _ = printed("risk", "--methods", names)
+    assert {row["method"] for row in judged["rows"]} == set(names.split(","))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("methods_of_mine:fails", "failed: KeyError: 'x' (methods_of_mine.py, line 10)"),
+        ("methods_of_mine:halfwy", "did you mean 'halfway'"),
+        ("methods_of_mine:losses", "a method is a name such as 'norm-sub', a Problem"),
+        ("exits:any", "exits does not run: SystemExit: 3 (exits.py, line 1)"),
+        ("imports:any", "No module named 'no_such_module' (imports.py, line 1)"),
+        ("no_such_module:any", "call the command in the folder of the module"),
+    ],
+)
+def test_a_module_that_does_not_serve_is_one_sentence(folder, name, message):
+    (folder / "exits.py").write_text("raise SystemExit(3)", "utf-8")
+    (folder / "imports.py").write_text("import no_such_module", "utf-8")
+    result = run("estimate", *COUNTS, "--method", name)
+    assert result.status == 2
+    assert message in " ".join(result.err.split())

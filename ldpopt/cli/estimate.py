@@ -25,6 +25,7 @@ from ldpopt.cli.method_options import (
     read_method_options,
     with_method_options,
 )
+from ldpopt.cli.named_method import method_named
 from ldpopt.cli.names import completes
 from ldpopt.cli.shared import (
     Json,
@@ -38,6 +39,7 @@ from ldpopt.cli.shared import (
 )
 from ldpopt.errors import InvalidInputError
 from ldpopt.methods import METHODS, Method
+from ldpopt.solve.problem import Problem
 from ldpopt.storage import write_whole
 
 if TYPE_CHECKING:
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ldpopt.collection import Aggregate
-    from ldpopt.collection.labels import Labels
     from ldpopt.estimate import FrequencyEstimate
 
 _METHOD = "norm-sub"
@@ -53,7 +54,8 @@ _METHOD = "norm-sub"
 MethodName = Annotated[
     str | None,
     typer.Option(
-        help=f"Post-processing method, see ldpopt methods; {_METHOD} by default.",
+        help=f"Post-processing method, see ldpopt methods, {_METHOD} by default; or a problem or "
+        "function of your own, as MODULE:NAME.",
         autocompletion=completes(METHODS),
     ),
 ]
@@ -142,9 +144,13 @@ def estimate(
     labelled = result.estimate.labelled(labels.names)
     if problem is None:
         name = chosen.name
-        processed = chosen.solve(labelled, **read_method_options(options, labels))
+        processed = _processed(chosen, labelled, read_method_options(options, labels))
     else:
-        name, processed = _solved(problem, labels, labelled)
+        from ldpopt.cli.problem_file import read_problem
+
+        stated = read_problem(problem, labels)
+        name = stated.statement
+        processed = _solved(stated, labelled)
     about = _about(result, name, options, interval, simultaneous)
     values = _columns("value", labels.names, processed, about)
     # Without sets there is no second table, and none is written.
@@ -179,22 +185,27 @@ def _method(name: str | None, problem: Path | None, options: dict[str, Any]) -> 
         from ldpopt.cli.problem_file import parsed_file
 
         parsed_file(problem)
-    method = validate.lookup("method", name or _METHOD, METHODS)
+    method = method_named(name or _METHOD)
     check_method_options(method, options)
     return method
 
 
-def _solved(
-    file: Path, labels: Labels, estimate: FrequencyEstimate
-) -> tuple[str, FrequencyEstimate]:
-    """Return what a problem file states and its solution; print what the certificate proves."""
-    from ldpopt.cli.problem_file import read_problem
+def _processed(
+    method: Method, estimate: FrequencyEstimate, options: dict[str, Any]
+) -> FrequencyEstimate:
+    """Return the estimate after a method of the table, or one of the user's own."""
+    problem = method.problem
+    if METHODS.get(method.name) is method or not isinstance(problem, Problem):
+        return method.solve(estimate, **options)
+    return _solved(problem, estimate)
 
-    problem = read_problem(file, labels)
+
+def _solved(problem: Problem, estimate: FrequencyEstimate) -> FrequencyEstimate:
+    """Return the solution of a user's problem; print what the certificate proves."""
     solution = problem.solve(estimate)
     # A problem of one's own has no theorem behind it: what its certificate proves is all there is.
     remark(f"{problem.statement}: {solution.path} {solution.solver}, {solution.certificate}.")
-    return problem.statement, solution.estimate
+    return solution.estimate
 
 
 def _draw(

@@ -18,6 +18,7 @@ from ldpopt.cli.counted import (
     files_of,
     raw_estimate,
 )
+from ldpopt.cli.named_method import method_named
 from ldpopt.cli.names import completes
 from ldpopt.cli.shared import (
     Json,
@@ -47,7 +48,12 @@ Source = Annotated[
     ),
 ]
 Names = Annotated[
-    str | None, typer.Option("--methods", help="Methods, separated by commas; all by default.")
+    str | None,
+    typer.Option(
+        "--methods",
+        help="Methods, separated by commas, and problems or functions of your own, as "
+        "MODULE:NAME; all of the table by default.",
+    ),
 ]
 ProblemFiles = Annotated[
     list[Path] | None,
@@ -110,14 +116,13 @@ def risk(
 
     # All that can be refused without reading the reports is refused before reading them.
     names = list(METHODS) if methods is None else split_list("--methods", methods)
-    for name in names:
-        validate.lookup("method", name, METHODS)
+    chosen = {name: method_named(name) for name in validate.distinct("--methods", names)}
     validate.lookup("by", by, dict.fromkeys(_BY))
     validate.real("--level", level, above=0, below=1)
     validate.integer("--seed", seed, minimum=0)
     files = list(problem or [])
     _check_problems(files)
-    jumping = [name for name in names if METHODS[name].is_continuous is False]
+    jumping = [name for name, one in chosen.items() if one.is_continuous is False]
     if by == "sure" and jumping:
         raise InvalidInputError(
             f"{jumping[0]} jumps as the estimate moves, and Stein's formula does not see what a "
@@ -135,7 +140,7 @@ def risk(
             "estimates are those of the reports: give the counts, or what ldpopt estimate "
             "--method base wrote, with its own --oracle, --epsilon and --n"
         )
-    candidates = {name: METHODS[name] for name in names} | _problems(files, labels)
+    candidates = chosen | _problems(files, labels)
     sets = None if query is None else labels.sets(query)
     table = compare_risk(raw, candidates, sets, by, level=level, rng=seed)
     if as_json:

@@ -19,6 +19,7 @@ from ldpopt.cli.counted import (
     Source,
     counted,
 )
+from ldpopt.cli.named_method import method_named
 from ldpopt.cli.names import completes
 from ldpopt.cli.shared import (
     Json,
@@ -34,7 +35,11 @@ Sets = Annotated[
     typer.Option(help="JSON file of the sets to ask for: a list of labels or indices per name."),
 ]
 Candidates = Annotated[
-    str | None, typer.Option(help="Methods to try, separated by commas; all by default.")
+    str | None,
+    typer.Option(
+        help="Methods to try, separated by commas, and problems or functions of your own, as "
+        "MODULE:NAME; all of the table by default."
+    ),
 ]
 Fit = Annotated[
     str,
@@ -89,8 +94,8 @@ def select(
 
     # Names that are wrong are errors before the reports are read.
     names = list(METHODS) if candidates is None else split_list("--candidates", candidates)
-    for name in (*names, fit):
-        validate.lookup("method", name, METHODS)
+    methods = {name: method_named(name) for name in validate.distinct("--candidates", names)}
+    fitted_by = method_named(fit)
     validate.lookup("by", by, dict.fromkeys(("both", "risk", "simulation"), by))
     # One trial has no standard error, and nothing could be compared.
     trials = validate.integer("--trials", trials, minimum=2)
@@ -98,7 +103,7 @@ def select(
     sets = labels.sets(query)
     # The names are for the reader of the file: errors are averaged over the sets.
     queries = list(sets.values())
-    selection = select_method(result.estimate, queries, names, fit, trials, seed, by=by)
+    selection = select_method(result.estimate, queries, methods, fitted_by, trials, seed, by=by)
     if as_json:
         print_json(_record(selection))
     else:

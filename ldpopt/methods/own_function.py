@@ -48,9 +48,10 @@ class OwnFunction:
         Raises
         ------
         MethodError
-            If the function changes its input, or returns another shape, or numbers that are not
-            finite.
+            If the function takes other arguments, changes its input, or returns another shape, or
+            numbers that are not finite.
         """
+        self._require_arguments(options)
         result = np.empty(estimate.frequencies.shape)
         for trial in np.ndindex(estimate.frequencies.shape[:-1]):
             result[trial] = self._vector(estimate[trial] if trial else estimate, options)
@@ -70,6 +71,19 @@ class OwnFunction:
         except InvalidInputError as error:
             raise self._changes_its_input() from error
         return self._checked(answer, estimate)
+
+    def _require_arguments(self, options: Mapping[str, Any]) -> None:
+        """Raise an error unless the function takes an estimate and these options."""
+        try:
+            self.__signature__.bind(None, **options)
+        # A function in C may have no signature.
+        except ValueError:
+            return
+        except TypeError as error:
+            raise MethodError(
+                f"the method {self.name!r} is called with one estimate, and options by keyword, "
+                f"which it does not take ({error}): give further arguments a default"
+            ) from None
 
     def _changes_its_input(self) -> MethodError:
         return MethodError(

@@ -40,13 +40,16 @@ def load_object(name: str) -> Any:
         sys.path.insert(0, here)
     try:
         value: Any = importlib.import_module(module_name)
-    except ImportError as error:
-        raise InvalidInputError(
-            f"cannot import {module_name!r} ({error}): call the command in the folder of the "
-            "module, or set PYTHONPATH to it"
-        ) from error
-    # Whatever the user's code raises: SyntaxError, an error of a constructor, ...
-    except Exception as error:
+    # Whatever the user's code raises: SyntaxError, an error of a constructor, ...; and sys.exit,
+    # which would end the command without a word.
+    except (Exception, SystemExit) as error:
+        # It, or the package that it is in; any other name is one that it imports.
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and f"{module_name}.".startswith(f"{missing}."):
+            raise InvalidInputError(
+                f"cannot import {module_name!r} ({error}): call the command in the folder of the "
+                "module, or set PYTHONPATH to it"
+            ) from error
         raise InvalidInputError(f"{module_name} does not run: {described(error)}") from error
     # With dots it may name a member, such as a method of a class.
     for part in attribute.split("."):

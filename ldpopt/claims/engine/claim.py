@@ -8,9 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import numpy as np
+
+from ldpopt import validate
 from ldpopt.claims.engine.agreement import Agreement
 from ldpopt.claims.engine.instances import InstanceSet
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.validate import unknown_name
 
 Evidence = Mapping[str, float | int | str]
@@ -81,6 +84,8 @@ class Finding:
     ------
     ValueError
         If something is missing and the check decides all the same.
+    InvalidInputError, InvalidTypeError
+        If a part is of another type, or there are fewer than 0 instances.
 
     Examples
     --------
@@ -102,6 +107,17 @@ class Finding:
         # Either the data are missing or the check has decided.
         if self.missing and self.holds is not None:
             raise ValueError(f"a check that lacks {self.missing} cannot decide: holds must be None")
+        # Checks of users calculate with numpy, whose numbers JSON does not know: found out at the
+        # end, they would cost the whole run its files.
+        instances = validate.integer("instances of a Finding", self.instances, minimum=0)
+        plain = {
+            "holds": _decided("holds", self.holds),
+            "corrected": _decided("corrected", self.corrected),
+            "instances": instances,
+            "evidence": _plain_evidence(self.evidence),
+        }
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def of(cls, agreement: Agreement) -> Finding:
@@ -135,6 +151,34 @@ class Finding:
     def _has_nan(self) -> bool:
         """Whether a number of the evidence is undefined."""
         return any(isinstance(x, float) and math.isnan(x) for x in self.evidence.values())
+
+
+def _decided(what: str, answer: object) -> bool | None:
+    """Return an answer as Python's own; raises an error for what is neither yes, no nor None."""
+    if answer is None:
+        return None
+    if not isinstance(answer, bool | np.bool_):
+        raise InvalidTypeError(f"{what} of a Finding is True, False or None, got {answer!r}")
+    return bool(answer)
+
+
+def _plain_evidence(evidence: object) -> Evidence:
+    """Return evidence with Python's own numbers; raises an error for what is no number or text."""
+    if not isinstance(evidence, Mapping):
+        raise InvalidTypeError(
+            "evidence of a Finding maps what was measured to numbers and short texts, got "
+            f"{evidence!r}"
+        )
+    plain: dict[str, float | int | str] = {}
+    for name, value in evidence.items():
+        number = value.item() if isinstance(value, np.generic) else value
+        if not isinstance(number, float | int | str):
+            raise InvalidTypeError(
+                f"evidence {name!r} of a Finding is a number or a short text, got {value!r}: "
+                "state one number of it, such as the largest"
+            )
+        plain[str(name)] = number
+    return plain
 
 
 Check = Callable[[InstanceSet], Finding]

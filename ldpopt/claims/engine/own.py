@@ -84,7 +84,8 @@ def _run(path: Path) -> ModuleType:
         sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
-    # Whatever the user's code raises: SyntaxError, ImportError, an error of a decorator, ...
-    except Exception as error:
+    # Whatever the user's code raises: SyntaxError, ImportError, an error of a decorator, ...; and
+    # sys.exit, which would end the command without a word.
+    except (Exception, SystemExit) as error:
         raise InvalidInputError(f"{path} does not run: {described(error)}") from error
     return module

@@ -53,8 +53,8 @@ def run_claim(claim: Claim, instances: InstanceSet) -> Result:
     raised = ""
     try:
         finding = _finding_of(claim, instances)
-    # Whatever it is: the check is any code, a user's own included.
-    except Exception as error:
+    # Whatever it is: the check is any code, a user's own included, which may even exit.
+    except (Exception, SystemExit) as error:
         raised = described(error)
         finding = Finding(None, 0, {"the check raised": raised})
     if claim.theorems:
