@@ -47,6 +47,17 @@ def shortened(text: str, longest: int = 40) -> str:
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return how many of a thing there are, in plain words.
+
+    Examples
+    --------
+    >>> counted(1, "group"), counted(2, "group")
+    ('1 group', '2 groups')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def drawable(text: str, longest: int = 40) -> str:
     r"""Return a shortened text of which matplotlib draws every character, and none as a formula.
 

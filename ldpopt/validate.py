@@ -301,6 +301,7 @@ def distinct_indices(what: str, indices: ArrayLike) -> NDArray[np.int64]:
         If one is repeated (the first is named), negative or no whole number.
     """
     unmasked(what, indices)
+    no_labels(what, indices)
     # An empty list would become an array of floats.
     given = np.asarray(indices) if np.size(indices) else np.empty(0, dtype=np.int64)
     checked = whole_numbers(what, given, low=0, high=INDEX_BOUND)
@@ -315,6 +316,20 @@ def distinct_indices(what: str, indices: ArrayLike) -> NDArray[np.int64]:
             f"{what} must not repeat an index, found {members[at]} again at position {at}"
         )
     return members
+
+
+def no_labels(what: str, indices: ArrayLike) -> None:
+    """Raise an error if texts stand where indices must: the first entry tells."""
+    entry: Any = indices
+    while isinstance(entry, list | tuple) and entry:
+        entry = entry[0]
+    if isinstance(entry, np.ndarray) and entry.size:
+        entry = entry.flat[0]
+    if isinstance(entry, str):
+        raise InvalidTypeError(
+            f"{what} must be indices, got the text {str(entry)!r}: give the position of each "
+            "value, counted from 0, as labels.index(...) returns it"
+        )
 
 
 def first_repetition(rows: NDArray[np.int64]) -> int | None:

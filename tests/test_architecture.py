@@ -303,6 +303,19 @@ def test_importing_the_package_does_not_load_what_only_some_need():
     assert done.stdout.strip() == "[]"
 
 
+def test_the_first_solve_of_a_process_says_what_took_its_time():
+    """Cvxpy is loaded by it, which takes a hundred times longer than the solver."""
+    script = """import ldpopt
+problem = ldpopt.Problem(ldpopt.losses.LeastSquares(), [ldpopt.constraints.SumsTo(1.0)])
+solution = problem.solve([0.7, 0.4], path="conic")
+print(solution.seconds, solution.compile_seconds, solution.solver_seconds)"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    seconds, compiling, solving = map(float, done.stdout.split())
+    assert seconds / 2 < compiling + solving <= seconds
+
+
 def test_a_process_that_counts_reports_does_not_load_what_it_does_not_call():
     """Each worker starts one: these take longer to import than all else that counting needs."""
     script = "import sys, ldpopt.collection.aggregation; print(*sys.modules)"

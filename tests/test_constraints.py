@@ -257,7 +257,15 @@ REFUSED = {
         lambda: Monotone([2, 0, 2]),
         "order must not repeat an index, found 2 again at position 2",
     ),
-    "text as an order": (lambda: Monotone("01"), "order must be an array of numbers"),
+    "text as an order": (lambda: Monotone("01"), "order must be indices, got the text '01'"),
+    "labels as a group": (
+        lambda: GroupTotals([["tea", "milk"]], [0.5]),
+        "group 0 must be indices, got the text 'tea': give the position of each value, counted",
+    ),
+    "labels as pairs": (
+        lambda: Monotone([["tea", "milk"]]),
+        "order must be indices, got the text 'tea': give the position of each value",
+    ),
     "triples as an order": (
         lambda: Monotone([[0, 1, 2]]),
         r"a chain of indices or pairs.*got shape \(1, 3\)",
@@ -541,7 +549,7 @@ def test_a_convex_constraint_allows_any_number_of_values(constraint):
         (Unimodal(1), 1, "f[1] >= f[2]"),
         (Hierarchy([-1, 0, 0, 1], total=0.5), 1, "f[1] = sum of its children"),
         (Hierarchy([-1, 0, 0, 1], total=0.5), 2, "the roots sum to 0.5"),
-        (Linear([[1, 1, 0, 0]], 0.5), 0, "row 0 of Linear(<1 rows>)"),
+        (Linear([[1, 1, 0, 0]], 0.5), 0, "row 0 of Linear(<1 row>)"),
     ],
 )
 def test_a_row_is_named_as_a_reader_would_write_it(constraint, row, text):

@@ -49,7 +49,7 @@ CONFLICTS = {
     "an empty group": ([*SIMPLEX, GroupTotals([[]], [0.3])], ["group 0 of 0 values sums to 0.3"]),
     "an order against a row": (
         [*SIMPLEX, Monotone([0, 1, 2]), FIRST_LEADS],
-        ["f[0] >= f[1]", "f[1] >= f[2]", "row 0 of Linear(<1 rows>)"],
+        ["f[0] >= f[1]", "f[1] >= f[2]", "row 0 of Linear(<1 row>)"],
     ),
     "crossed orders": (
         [*SIMPLEX, Monotone([0, 1]), Monotone([1, 0]), Fixed([0, 1], [0.3, 0.2])],

@@ -169,7 +169,7 @@ def test_estimate_solves_the_problem_of_a_file(counts, tmp_path):
     result = run("estimate", *counts, "--problem", "p.toml", "--json")
     assert result.status == 0, result.err
     record = json.loads(result.out)
-    assert record["method"] == "LeastSquares() under Fixed(<1 values>)"
+    assert record["method"] == "LeastSquares() under Fixed(<1 value>)"
     raw = GRR(1.0, 4).estimate([50, 20, 30, 0], 100).frequencies
     expected = [0.4, *raw[1:]]
     assert_allclose([row["frequency"] for row in record["estimate"]], expected)

@@ -14,7 +14,7 @@ from ldpopt import validate
 from ldpopt.constraints.base import Constraint, LinearInequalities, unit_matrix
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.expressions import in_uniform_units
-from ldpopt.printable import latex_number
+from ldpopt.printable import counted, latex_number
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -263,4 +263,4 @@ class Fixed(_Box):
         return lower, upper
 
     def __repr__(self) -> str:
-        return f"Fixed(<{len(self.indices)} values>)"
+        return f"Fixed(<{counted(len(self.indices), 'value')}>)"

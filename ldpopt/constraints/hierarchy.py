@@ -13,6 +13,7 @@ from ldpopt.constraints.linear import GroupTotals
 from ldpopt.constraints.orders import find_cycle
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.printable import counted
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -322,7 +323,7 @@ class HierarchyTotals(GroupTotals):
         return f"{self._names[row]} sums to {self.totals[row]:g}"
 
     def __repr__(self) -> str:
-        return f"HierarchyTotals(<{len(self.groups)} totals>)"
+        return f"HierarchyTotals(<{counted(len(self.groups), 'total')}>)"
 
 
 def _disjoint_parts(

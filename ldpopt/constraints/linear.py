@@ -20,6 +20,7 @@ from ldpopt.constraints.base import (
 from ldpopt.constraints.bounds import Bounds
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.expressions import in_uniform_units
+from ldpopt.printable import counted
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -211,7 +212,7 @@ class GroupTotals(Polyhedron):
         return f"group {row} of {self._sizes[row]} values sums to {self.totals[row]:g}"
 
     def __repr__(self) -> str:
-        return f"GroupTotals(<{len(self.groups)} groups>)"
+        return f"GroupTotals(<{counted(len(self.groups), 'group')}>)"
 
 
 class Margins(GroupTotals):
@@ -406,4 +407,4 @@ class Linear(Polyhedron):
         return holds_parameters(stated)
 
     def __repr__(self) -> str:
-        return f"Linear(<{self.shape[0]} rows>)"
+        return f"Linear(<{counted(self.shape[0], 'row')}>)"

@@ -12,6 +12,7 @@ from ldpopt import validate
 from ldpopt.constraints.base import LinearInequalities, Polyhedron
 from ldpopt.constraints.isotonic import ForestOrder, PartialOrder, TopSetOrder, order_of
 from ldpopt.errors import InvalidInputError
+from ldpopt.printable import counted
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -113,6 +114,7 @@ class Monotone(Order):
     """The chain, if one was given: it has a faster algorithm than a forest."""
 
     def __init__(self, order: ArrayLike) -> None:
+        validate.no_labels("order", order)
         given = validate.array("order", order)
         # A chain of two values and a pair differ by their shape alone.
         if given.ndim == 2:
@@ -143,8 +145,8 @@ class Monotone(Order):
 
     def __repr__(self) -> str:
         if self.order is None:
-            return f"Monotone(<{len(self._pairs)} pairs>)"
-        return f"Monotone(<{len(self.order)} values>)"
+            return f"Monotone(<{counted(len(self._pairs), 'pair')}>)"
+        return f"Monotone(<{counted(len(self.order), 'value')}>)"
 
 
 class Unimodal(Order):
@@ -278,7 +280,7 @@ class TopSet(Polyhedron):
         return is_member
 
     def __repr__(self) -> str:
-        return f"TopSet(<{len(self.indices)} values>)"
+        return f"TopSet(<{counted(len(self.indices), 'value')}>)"
 
 
 def _checked_pairs(given: NDArray[np.generic]) -> Index:

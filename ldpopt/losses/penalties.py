@@ -13,6 +13,7 @@ from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.expressions import in_uniform_units
 from ldpopt.losses.base import Loss
+from ldpopt.printable import counted
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -268,4 +269,4 @@ class GroupNorm(_Penalty):
         return weights @ cp.hstack([cp.norm(f[group]) for group in self.groups])
 
     def __repr__(self) -> str:
-        return f"GroupNorm(<{len(self.groups)} groups>)"
+        return f"GroupNorm(<{counted(len(self.groups), 'group')}>)"

@@ -481,7 +481,7 @@ class Problem(Formulation):
         >>> census = constraints.GroupTotals([[0, 1]], [0.5])  # 0.96 of the users have them
         >>> simplex = [constraints.NonNegative(), constraints.SumsTo(1.0)]
         >>> Problem(losses.LeastSquares(), [*simplex, census]).audit(raw).refuted
-        ('GroupTotals(<1 groups>)',)
+        ('GroupTotals(<1 group>)',)
         """
         if not self.constraints:
             raise InvalidInputError("an audit is of constraints, and this problem has none")

@@ -45,7 +45,8 @@ class Solution:
         The name of the solver, the algorithm or the closed form.
     seconds, compile_seconds, solver_seconds
         Wall time of it all, and the parts of it in which cvxpy compiled the problem (nothing when
-        a shape is solved again) and in which the solver itself ran: 0 on the other paths.
+        a shape is solved again; the first time in a process it is loaded too) and in which the
+        solver itself ran: 0 on the other paths.
     iterations
         Number of steps of an iterative algorithm, or of a solver in all trials together, 0 of
         a closed form and of solvers that do not report it.
