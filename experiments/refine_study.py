@@ -1,11 +1,13 @@
 """What is a second pass over reports worth? ``python -m experiments.refine_study [draws]``.
 
 Every draw randomises all users, counts, and refines: ``mixture-ns`` of the counts and of the
-refined estimate on the same reports, both over the limit of rules that see counts alone
-(``metrics.accuracy_limit``). The column *law* is the error of ``metrics.law_limit`` over that same
-limit, on draws of counts of its own, which are cheap. Reports are drawn again, block by block, for
-the second pass, so that memory stays small. Each draw is written below ``build/refine`` when it is
-done: an interrupted run, or one with more draws, resumes.
+refined estimate on the same reports, whose *ratio* varies little. How far ``mixture-ns`` of the
+*counts* is above the limit of rules that see counts alone (``metrics.accuracy_limit``) varies more,
+and so it is measured on more draws, of counts, which are cheap; *law* is the same for
+``metrics.law_limit`` on these. *Reports* is the product of the ratio and of what the counts are
+above that limit. Reports are drawn again, block by block, for the second pass, so that memory stays
+small. Each draw is written below ``build/refine`` when it is done: an interrupted run, or one with
+more draws, resumes.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from ldpopt.storage import write_whole
 OUT = Path(__file__).parent / "results" / "refine.csv"
 BUILD = Path(__file__).parent.parent / "build" / "refine"
 DRAWS = 4
-LAW_DRAWS = 20
+COUNT_DRAWS = 100
 CELLS = 1 << 30  # bits of reports that are held at a time: 128 MB
 
 # Data, ε, oracle, and the number of users where it is not that of the papers.
@@ -70,18 +72,33 @@ def collection(setting: Setting) -> tuple[FrequencyOracle, np.ndarray]:
     return oracles.ORACLES[protocol](epsilon, len(counts)), counts
 
 
-def law_over_limit(setting: Setting) -> float:
-    """Return the error of the rule that knows the law, over that of the one that knows all."""
+def of_counts(setting: Setting) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return the errors of the rule that knows the law, and of ``mixture-ns``, over the limit.
+
+    Each with its standard error.
+    """
     oracle, counts = collection(setting)
     n = int(counts.sum())
     truth = counts / n
-    drawn = oracle.simulate_counts(counts, np.random.default_rng(0), trials=LAW_DRAWS)
+    drawn = oracle.simulate_counts(counts, np.random.default_rng(0), trials=COUNT_DRAWS)
     raw = oracle.estimate(drawn, n)
-    law, limit = (
-        float(metrics.mean_squared_error(rule(raw, truth), truth).mean())
-        for rule in (metrics.law_limit, metrics.accuracy_limit)
+    law, limit, mixture = (
+        metrics.mean_squared_error(f, truth)
+        for f in (
+            metrics.law_limit(raw, truth),
+            metrics.accuracy_limit(raw, truth),
+            ldpopt.postprocess(raw, "mixture-ns").frequencies,
+        )
     )
-    return law / limit
+    return ratio_of(law, limit), ratio_of(mixture, limit)
+
+
+def ratio_of(error: np.ndarray, reference: np.ndarray) -> tuple[float, float]:
+    """Return the ratio of two mean errors over paired draws, and its standard error."""
+    ratio = error.mean() / reference.mean()
+    # By the delta method; one draw tells nothing of its own error.
+    spread = np.std(error - ratio * reference, ddof=1) if len(error) > 1 else np.nan
+    return float(ratio), float(spread / np.sqrt(len(error)) / reference.mean())
 
 
 def measured(setting: Setting, draw: int) -> dict[str, float]:
@@ -142,7 +159,7 @@ def run(draws: int) -> None:
 
 
 def rows() -> Iterator[dict[str, object]]:
-    """Yield a row per setting: errors over the limit, and their ratio with its standard error."""
+    """Yield a row per setting: errors over the limit and their ratio, with standard errors."""
     for setting in PAPERS + OTHERS:
         drawn = []
         for path in sorted(BUILD.glob(draw_file(setting, 0).name.replace("-0.csv", "-*.csv"))):
@@ -152,10 +169,11 @@ def rows() -> Iterator[dict[str, object]]:
                 ]
         if not drawn:
             continue
-        limit, counts, fine, gain = np.array(drawn).T
-        ratio = fine.mean() / counts.mean()
-        # By the delta method, of paired draws.
-        spread = np.std(fine - ratio * counts, ddof=1) if len(fine) > 1 else np.nan
+        _limit, before, fine, gain = np.array(drawn).T
+        ratio, spread = ratio_of(fine, before)
+        law, counts = of_counts(setting)
+        # Both factors are from draws of their own.
+        error = np.hypot(spread * counts[0], ratio * counts[1])
         name, epsilon, protocol, users = setting
         yield {
             "dataset": name,
@@ -163,11 +181,12 @@ def rows() -> Iterator[dict[str, object]]:
             "oracle": protocol,
             "users": users or "papers",
             "gain": round(float(gain.mean()), 4),
-            "law": round(law_over_limit(setting), 4),
-            "counts": round(float(counts.mean() / limit.mean()), 4),
-            "reports": round(float(fine.mean() / limit.mean()), 4),
-            "ratio": round(float(ratio), 4),
-            "standard_error": round(float(spread / np.sqrt(len(fine)) / counts.mean()), 4),
+            "law": round(law[0], 4),
+            "counts": round(counts[0], 4),
+            "reports": round(ratio * counts[0], 4),
+            "error_of_reports": round(float(error), 4),
+            "ratio": round(ratio, 4),
+            "standard_error": round(spread, 4),
             "draws": len(fine),
         }
 
@@ -182,8 +201,12 @@ def main() -> None:
     writer.writerows(table)
     write_whole(OUT, text.getvalue().encode())
     print(text.getvalue())
-    of_papers = [(float(str(row["reports"])), 0.0) for row in table[: len(PAPERS)]]
-    print("geometric mean over the papers' settings:", round(geometric_mean(of_papers)[0], 4))
+    of_papers = [
+        (float(str(row["reports"])), float(str(row["error_of_reports"])))
+        for row in table[: len(PAPERS)]
+    ]
+    mean, error = geometric_mean(of_papers)
+    print(f"geometric mean over the papers' settings: {mean:.4f} ± {error:.4f}")
 
 
 if __name__ == "__main__":
