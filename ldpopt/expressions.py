@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -133,11 +136,16 @@ def built(what: str, build: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return build(*arguments)
     except Exception as error:
+        size = arguments[0].size
+        remedy = (
+            f"state it with cvxpy's functions of all {size} values, and constraints by <=, >= or =="
+        )
+        # numpy's words for an array that is locked.
+        if "read-only" in str(error):
+            remedy = "the estimate is not to be changed, let it begin with y = y.copy()"
         raise InvalidInputError(
             # cvxpy's words may take several lines, and seldom say what to do.
-            f"the function of {what} failed on {arguments[0].size} values "
-            f"with {described(error)}: state it with cvxpy's functions of all "
-            f"{arguments[0].size} values, and constraints by <=, >= or =="
+            f"the function of {what} failed on {size} values with {described(error)}: {remedy}"
         ) from error
 
 
@@ -164,10 +172,59 @@ def require_values(what: str, node: Node, values: Mapping[int, Any]) -> None:
 
 
 def require_numbers(what: str, node: Node) -> None:
-    """Raise an error if a constant of an expression or constraint is NaN."""
+    """Raise an error if a constant of an expression or constraint is NaN, or infinite.
+
+    A side of an inequality alone may have infinities where it bounds nothing.
+    """
+    import cvxpy as cp
+
+    sides = node.args if isinstance(node, cp.constraints.Inequality) else []
     for constant in node.constants():
-        if not np.all(constant.value == constant.value):
+        numbers = _entries(constant.value)
+        if np.isnan(numbers).any():
             raise InvalidInputError(f"{what}: a number in {shown(node)} is NaN: state another one")
+        # By identity: cvxpy's == builds a constraint.
+        place = next((i for i, side in enumerate(sides) if side is constant), None)
+        binds = np.isinf(numbers)
+        if place is not None:
+            # -inf <= and <= inf.
+            binds &= numbers != (-np.inf, np.inf)[place]
+        if binds.any():
+            raise InvalidInputError(
+                f"{what}: a number in {shown(node)} is infinite: state a finite one, or leave out "
+                "what it belongs to"
+            )
+
+
+def _entries(numbers: Any) -> Any:
+    """Return the numbers of a constant of cvxpy; of a sparse one those that are there."""
+    return np.asarray(numbers.data if hasattr(numbers, "tocoo") else numbers)
+
+
+def without_constants(expression: cp.Expression) -> tuple[cp.Expression, Any]:
+    """Return an expression without the terms that no variable changes, and these: their sum."""
+    from cvxpy.atoms.affine.add_expr import AddExpression
+
+    if not isinstance(expression, AddExpression):
+        return expression, None
+    varying = [arg for arg in expression.args if arg.variables()]
+    constant = [arg for arg in expression.args if not arg.variables()]
+    # What is all constant has its minimum everywhere.
+    if not varying or not constant:
+        return expression, None
+    return reduce(add, varying), reduce(add, constant)
+
+
+def accepts(function: Callable[..., Any], *arguments: Any) -> bool:
+    """Return whether a function can be called with some arguments."""
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError:
+        return False
+    # A function in C may have no signature.
+    except ValueError:
+        return True
+    return True
 
 
 def why_not_convex(expression: cp.Expression) -> str:

@@ -577,3 +577,42 @@ def test_a_matrix_is_one_of_numbers_sparse_or_not(entries):
         with pytest.raises(InvalidTypeError, match="A must be an array of numbers, got"):
             Linear(matrix, 0.0, 1.0)
     assert Linear(sparse.csr_array([[1, 2]]), 0.0).matrix.dtype == np.float64
+
+
+# --- what users write -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (lambda f: f[0] <= NAN, InvalidInputError, "a number in .* is NaN: state another one"),
+        (lambda f: f[0] <= -INF, InvalidInputError, "is infinite: state a finite one, or leave"),
+        (lambda f: f[0] >= INF, InvalidInputError, "is infinite"),
+        (lambda f: f[0] == INF, InvalidInputError, "is infinite"),
+        (lambda f: [INF, 1, 1, 1] @ f <= 1, InvalidInputError, "is infinite"),
+        (lambda f: sparse.csr_array([[INF, 0, 0, 0]]) @ f <= 1, InvalidInputError, "is infinite"),
+        (lambda f: cp.Constant(3) <= 2, InfeasibleError, "3.0 <= 2.0 is not met, whatever f is"),
+        (lambda f: [f >= 0, cp.Constant(3) == 2], InfeasibleError, "is not met, whatever f is"),
+    ],
+)
+def test_numbers_that_no_problem_can_have_are_refused_before_any_solve(build, error, message):
+    with pytest.raises(error, match=message):
+        Problem(LeastSquares(), [Custom(build)]).plan(F)
+
+
+def test_an_infinite_side_bounds_nothing_and_what_is_always_met_is_left_out():
+    start = [0.5, 0.3, 0.2]
+    capped = Custom(lambda f: [f <= [0.4, INF, INF], f >= [-INF, -INF, -INF]])
+    met = Custom(lambda f: cp.Constant(1) <= 2)
+    solution = Problem(LeastSquares(), [SumsTo(1.0), capped, met]).solve(start)
+    # What the first one loses goes to the others in equal parts.
+    assert_allclose(solution.frequencies, [0.4, 0.35, 0.25], atol=SOLVER["CLARABEL"])
+    alone = Problem(LeastSquares(), [met]).solve(start, path="conic")
+    assert_allclose(alone.frequencies, start, atol=SOLVER["CLARABEL"])
+
+
+def test_a_function_of_further_arguments_is_refused_where_it_is_given():
+    for build in (lambda f, y: f <= y, lambda: True):
+        with pytest.raises(InvalidTypeError, match="takes f alone: give further arguments a def"):
+            Custom(build)
+    assert Custom(lambda f, y=0.5: f <= y).violation(F) == 0

@@ -11,7 +11,8 @@ from ldpopt import FrequencyEstimate, Parameter, Problem, certify, losses, oracl
 from ldpopt.constraints import Custom as CustomConstraint
 from ldpopt.constraints import NonNegative, SumsTo
 from ldpopt.errors import InvalidInputError, InvalidTypeError
-from tests.tolerances import SUM
+from ldpopt.solve.status import Status
+from tests.tolerances import SOLVER, SUM
 
 D = 6
 SIMPLEX = [NonNegative(), SumsTo(1.0)]
@@ -257,3 +258,46 @@ def test_a_loss_that_vanishes_on_the_set_is_optimal_everywhere(name):
     assert solution.status == "optimal"
     assert solution.certificate.is_optimal(1e-9, relative=True)
     assert solution.certificate.scale < 1e-200
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1e12])
+def test_the_unit_of_a_loss_decides_nothing(unit):
+    # Squares in counts of a million users are 1e12 times those in frequencies.
+    loss = losses.Custom(lambda f, y: unit * cp.sum_squares(f - y))
+    solution = Problem(loss, SIMPLEX).solve([0.4, 0.3, 0.2, 0.15, -0.05])
+    assert solution.status is Status.OPTIMAL
+    assert solution.certificate.is_optimal(1e-9, relative=True)
+    assert_allclose(
+        solution.frequencies, [0.3875, 0.2875, 0.1875, 0.1375, 0.0], atol=SOLVER["CLARABEL"]
+    )
+
+
+def test_a_constant_in_a_loss_makes_no_gap_small():
+    start = [0.4, 0.3, 0.2, 0.15, -0.05]
+    squares = losses.Custom(lambda f, y: cp.sum_squares(f - y) + (1e9 + y[0]))
+    for loss in (squares, losses.TotalVariation() + 0.5 * squares):
+        problem = Problem(loss, SIMPLEX)
+        solution = problem.solve(start)
+        assert solution.status is Status.OPTIMAL
+        assert float(solution.certificate.scale) < 10
+        # Doubles near 1e9 are 1e-7 apart: the constant is a part of the value alone.
+        assert float(solution.certificate.gap) < 1e-9
+        assert float(solution.objective) == pytest.approx(1e9 * (0.5 + 0.5 * (loss is squares)))
+        uniform = certify(problem, start, np.full(5, 0.2))
+        assert uniform.is_optimal(1e-6, relative=True) == (loss is not squares)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda f, y: cp.sum_squares(f - y) + np.nan, "a number in .* is NaN: state another one"),
+        (lambda f, y: cp.norm1(cp.multiply([np.inf, *y[1:]], f)), "is infinite: state a finite"),
+        (
+            lambda f, y: y.sort() or cp.norm(f - y),
+            r"let it begin with y = y.copy\(\)",
+        ),
+    ],
+)
+def test_numbers_of_a_loss_are_looked_at_before_any_solve(function, message):
+    with pytest.raises(InvalidInputError, match=message):
+        Problem(losses.Custom(function), SIMPLEX).plan(ESTIMATE)

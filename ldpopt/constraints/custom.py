@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.adjustable import Values
+from ldpopt.adjustable import Values, holding
 from ldpopt.constraints.base import Constraint
-from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.expressions import (
+    accepts,
     built,
     fingerprint,
     parameters_of,
@@ -45,7 +46,7 @@ class Custom(Constraint):
     Raises
     ------
     InvalidTypeError
-        If ``build`` is not a function.
+        If ``build`` is not a function of one argument.
 
     Notes
     -----
@@ -71,6 +72,11 @@ class Custom(Constraint):
         if not callable(build):
             raise InvalidTypeError(
                 f"Custom takes a function from f to cvxpy constraints, got {build!r}"
+            )
+        if not accepts(build, None):
+            raise InvalidTypeError(
+                "the function of a Custom constraint takes f alone: give further arguments a "
+                "default, as in lambda f, y=y: ..., or use a name from around it"
             )
         if not isinstance(name, str) or not name:
             raise InvalidTypeError(f"the name of a Custom constraint must be a text, got {name!r}")
@@ -185,6 +191,8 @@ class StatedConstraint(Constraint):
         self.name = source.name
         self._variable = cp.Variable(d, name="f")
         self._forms = tuple(source.forms(self._variable, values))
+        for form in self._forms:
+            _require_possible(source, form, values)
         self._parameters = tuple(parameters_of(self._forms))
         self._values = tuple(
             np.asarray(values.get(p.id, p.value), dtype=np.float64) for p in self._parameters
@@ -234,3 +242,16 @@ class StatedConstraint(Constraint):
 
     def __repr__(self) -> str:
         return repr(self.source)
+
+
+def _require_possible(source: Custom, form: cp.Constraint, values: Values) -> None:
+    """Raise an error if a constraint that does not depend on f is not met."""
+    if form.variables():
+        return
+    with holding(form.parameters(), values):
+        violation = float(np.max(form.violation()))
+    if not violation <= 0:
+        raise InfeasibleError(
+            f"{source._called}: {shown(form)} is not met, whatever f is: state it about f, or "
+            "leave it out"
+        )

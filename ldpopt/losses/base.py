@@ -130,6 +130,10 @@ class Structure:
             return self  # type: ignore[return-value]  # a part of Loss alone
         return self.majorant(f, estimate)
 
+    def offset(self, estimate: FrequencyEstimate) -> Array:
+        """Return a constant in the value, which says nothing of its differences, shape (...)."""
+        return np.zeros(estimate.frequencies.shape[:-1])
+
     has_kinks: ClassVar[bool] = False
     """Whether ``kinks`` returns any: parts that are linear in each value but for one kink."""
 
@@ -559,6 +563,13 @@ class WeightedSum(SeparableLoss):
         for weight, term in self.parts:
             total = total + weight * term.value(f, estimate)
         return np.asarray(total)
+
+    def offset(self, estimate: FrequencyEstimate) -> Array:
+        """Return the weighted sum of the constants."""
+        total = np.zeros(estimate.frequencies.shape[:-1])
+        for weight, term in self.parts:
+            total = total + weight * term.offset(estimate)
+        return total
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return the weighted sum of the gradients; ``inf`` where one of them is."""

@@ -18,11 +18,13 @@ from ldpopt.expressions import (
     built,
     fingerprint,
     parameters_of,
+    require_numbers,
     require_values,
     require_variables,
     shown,
     substituted,
     why_not_convex,
+    without_constants,
 )
 from ldpopt.losses.base import Loss
 from ldpopt.printable import printable
@@ -178,6 +180,7 @@ class Custom(Loss):
             )
         require_variables(self.name, returned, f.variables())
         require_values(self.name, returned, values)
+        require_numbers(self.name, returned)
         return cp.sum(returned) if returned.ndim else returned
 
     def require_convex(self, expression: cp.Expression) -> None:
@@ -325,9 +328,18 @@ class StatedLoss(Loss):
             result[trial] = _subgradient(expression, self._f, f[trial])
         return result
 
+    def offset(self, estimate: FrequencyEstimate) -> Array:
+        """Return the sum of the terms that do not depend on f."""
+        result = np.zeros(estimate.frequencies.shape[:-1])
+        for trial in np.ndindex(result.shape):
+            _, constant = without_constants(self._at(estimate[trial]))
+            result[trial] = 0.0 if constant is None else float(constant.value)
+        return result
+
     def expression(self, f: cp.Expression, estimate: FrequencyEstimate) -> cp.Expression:
-        """Return what the function returned, of another expression f."""
-        return substituted(self._at(estimate), {self._f.id: f})
+        """Return what the function returned, of another expression f, without its ``offset``."""
+        varying, _ = without_constants(self._at(estimate))
+        return substituted(varying, {self._f.id: f})
 
     @cached_property
     def _key(self) -> Hashable:
@@ -361,7 +373,7 @@ class StatedLoss(Loss):
         """Return the unit in which the loss of equal frequencies is of order 1."""
         uniform = np.full(estimate.d, 1 / estimate.d)
         first = estimate[(0,) * (estimate.frequencies.ndim - 1)]
-        size = abs(float(self.value(uniform, first)))
+        size = abs(float(self.value(uniform, first) - self.offset(first)))
         if not (np.isfinite(size) and size > 0):
             return (1.0,)
         # A power of ten, so that most estimates share what is compiled.
@@ -386,7 +398,8 @@ class StatedLoss(Loss):
         replacements: dict[int, Any] = {self._f.id: f, self._y.id: data[0]}
         for parameter, number in zip(self._parameters, data[1:], strict=True):
             replacements[parameter.id] = number
-        return unit * substituted(self._open, replacements), []
+        varying, _ = without_constants(self._open)
+        return unit * substituted(varying, replacements), []
 
     def __repr__(self) -> str:
         return repr(self.source)

@@ -467,7 +467,8 @@ def scale_of(
     with np.errstate(all="ignore"):
         at_zero = problem.loss.value(np.zeros(point.shape), start)
         at_stake = np.where(np.isfinite(at_zero), np.abs(value - at_zero), 0.0)
-    return np.asarray(np.abs(value) + terms + at_stake + SMALLEST_SCALE)
+    size = np.abs(value - problem.loss.offset(start))
+    return np.asarray(size + terms + at_stake + SMALLEST_SCALE)
 
 
 def terms_of(problem: Formulation, start: FrequencyEstimate, point: Array) -> Array:

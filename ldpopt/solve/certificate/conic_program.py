@@ -217,16 +217,18 @@ class ConicProgram:
         """Return what Clarabel ends with, whatever its status; None if it has no numbers.
 
         Clarabel's tolerances are absolute: rows and variables are solved for in their units, and
-        the objective is divided by its largest coefficient.
+        the objective is divided by its largest coefficient, that of a linear term if there is one.
         """
         import clarabel
 
         if units is None:
             units = Units(np.ones(len(self.right)), np.ones(len(self.linear)), 1.0)
         costs = self.linear * units.columns
-        scale = float(np.max(np.abs(costs), initial=0.0)) or 1.0
+        quadratic = self._quadratic_in(units.columns)
+        # Squares of deviations alone have no other costs.
+        scale = _largest(costs) or _largest(quadratic.data) or 1.0
         parts = (
-            self._quadratic_in(units.columns / scale, units.columns),
+            quadratic / scale,
             costs / scale,
             self._matrix_in(units),
             self.right * units.rows,
@@ -244,7 +246,7 @@ class ConicProgram:
             return None
         return Multipliers(x, z, is_last=str(result.status) != _SOLVED)
 
-    def _quadratic_in(self, rows: Array, columns: Array) -> Any:
+    def _quadratic_in(self, columns: Array) -> Any:
         """Return the upper triangle of P, which is all that Clarabel reads, in some units."""
         from scipy import sparse
 
@@ -252,7 +254,7 @@ class ConicProgram:
         if self.quadratic is None:
             return sparse.csc_array((size, size))
         triples = sparse.triu(self.quadratic, format="coo")
-        data = triples.data * rows[triples.row] * columns[triples.col]
+        data = triples.data * columns[triples.row] * columns[triples.col]
         return sparse.csc_array((data, (triples.row, triples.col)), shape=(size, size))
 
     def _matrix_in(self, units: Units) -> Any:
@@ -261,6 +263,10 @@ class ConicProgram:
         scaled.data = scaled.data * np.repeat(units.columns, np.diff(scaled.indptr))
         scaled.data *= units.rows[scaled.indices]
         return scaled
+
+
+def _largest(numbers: Array) -> float:
+    return float(np.max(np.abs(numbers), initial=0.0))
 
 
 def _by_clarabel(
