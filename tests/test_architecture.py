@@ -47,6 +47,7 @@ LAYERS = [
 its place here."""
 
 SOLVE_LAYERS = [
+    {"own_classes"},
     {"formulation", "joint", "status", "plan", "summary"},
     {"solvers", "units", "jobs"},
     {"solver_data"},

@@ -16,6 +16,7 @@ from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.immutable import closed
 from ldpopt.losses import Loss
+from ldpopt.solve.own_classes import check_own_classes
 
 Array = NDArray[np.float64]
 
@@ -195,9 +196,7 @@ class Formulation:
 
         The region of the last size is kept: computing it takes a few passes over d values.
         """
-        # By objects, which are immutable and compare by identity.
-        # Of the loss it depends on this alone.
-        key = (self.loss.nonnegative_domain, self.constraints, d)
+        key = self._place_of_region(d)
         region = self._regions.get(key)
         if region is None:
             region = _region(self.loss, self.constraints, d)
@@ -207,6 +206,11 @@ class Formulation:
                 self._regions.clear()
             self._regions[key] = region
         return region
+
+    def _place_of_region(self, d: int) -> tuple[Any, ...]:
+        # By objects, which are immutable and compare by identity.
+        # Of the loss it depends on this alone.
+        return (self.loss.nonnegative_domain, self.constraints, d)
 
     def with_loss(self, loss: Loss) -> Formulation:
         """Return another loss under the same constraints, of which no region is computed twice."""
@@ -272,8 +276,12 @@ class Formulation:
         # A foreign object may state another set by now, without a change that a seal would notice.
         if not self.is_settled:
             self._regions.clear()
+        is_new = self._place_of_region(start.d) not in self._regions
         self.loss.validate_for(start)
         self.validate_for(start.d)
+        # Once per size: it takes some evaluations of the loss.
+        if is_new:
+            check_own_classes(self.loss, self.constraints, start)
         return start
 
     def violation(self, f: Array) -> Array:
