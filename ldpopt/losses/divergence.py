@@ -256,6 +256,19 @@ class Entropy(_Divergence):
         """Return ones."""
         return ones(estimate.frequencies.shape)
 
+    def cone_form(
+        self,
+        f: cp.Expression,
+        data: tuple[Any, ...],
+        constants: tuple[float, ...],
+    ) -> tuple[cp.Expression, list[cp.Constraint]]:
+        """Return -Σ entr(d f_v)/d - log(d) Σ f_v: of ones the ratios are the frequencies."""
+        import cvxpy as cp
+
+        # Without variables of their own, which take a third of the time to compile.
+        ratios = in_uniform_units(f)
+        return -cp.sum(cp.entr(ratios)) / f.size - math.log(f.size) * cp.sum(f), []
+
     def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array | None:
         """Return 0: the loss does not look at the estimate."""
         return np.zeros(f.shape)

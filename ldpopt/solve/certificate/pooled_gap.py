@@ -127,6 +127,9 @@ def _gap_at(prices: Prices, tangent: Tangent, limits: Box) -> Array:
 def _structure(formulation: Formulation, d: int) -> Structure | None:
     """Return what ties the values together beside bounds and a total; None for other sets."""
     tied = [c for c in formulation.constraints if not _is_separate(c, d)]
+    # No structure has a ball, whose rows would take most of the time of this look.
+    if any(c.ball is not None for c in tied):
+        return None
     totals = [c for c in formulation.constraints if c.total(d) is not None]
     orders = [order for order in (c.isotonic(d) for c in tied) if order is not None]
     if orders and len(orders) == len(tied):
