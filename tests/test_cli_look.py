@@ -4,6 +4,7 @@ import inspect
 import io
 import json
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -218,6 +219,11 @@ def test_select_ranks_methods(world):
     shown = run("select", *world, *options)
     assert shown.out.startswith(f"{record['method']}, by 20 simulations")
     assert f"--method {record['method']}" in shown.err
+    # The remark is a command that runs: it says what was said of the file.
+    command = shlex.split(shown.err.partition("Use it with: ldpopt ")[2])
+    repeated = run(*command)
+    assert repeated.status == 0, repeated.err
+    assert repeated.out.startswith(record["method"])
 
 
 @pytest.mark.parametrize(

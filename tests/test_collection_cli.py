@@ -372,7 +372,13 @@ def test_the_screen_shows_the_largest_and_the_sets(world):
         world / "labels.txt",
         "--query",
         world / "sets.json",
+        "--plot",
+        world / "sets.svg",
     ).stdout
+    # Above every text that it draws matplotlib writes the text.
+    names = json.loads((world / "sets.json").read_text())
+    drawn = (world / "sets.svg").read_text()
+    assert [name for name in names if f"<!-- {name} -->" not in drawn] == []
     assert "warm" in shown
 
 

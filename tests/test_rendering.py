@@ -411,7 +411,7 @@ def test_the_table_of_an_audit_says_what_passed():
     lines = printed(audit_table(audit)).splitlines()
     text = "\n".join(lines)
     assert "ε = 1, d = 1,024" in text
-    assert "2,000 reports of each value, 3 and 5" in text
+    assert "2,000 reports each of 3 and 5" in text
     last_words = [word for line in lines for word in line.split()[-1:]]
     outcomes = [word for word in last_words if word in ("passed", "failed")]
     assert outcomes == ["passed", "failed", "passed", "failed"]

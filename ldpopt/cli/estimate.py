@@ -85,7 +85,8 @@ Simultaneous = Annotated[
     typer.Option("--simultaneous", help="Intervals that hold for all values, or sets, at once."),
 ]
 Picture = Annotated[
-    Path | None, typer.Option(help="PNG, SVG or PDF file for a picture of the largest values.")
+    Path | None,
+    typer.Option(help="PNG, SVG or PDF file for a picture of the largest values, or of the sets."),
 ]
 
 
@@ -117,9 +118,9 @@ def estimate(
     created.
 
     Files and JSON have the interval of every value on its own. The table and the picture show the
-    largest values: as these are chosen for being large, their intervals are wider, so that the
-    expected share of those shown that miss is what --interval leaves. With --simultaneous all hold
-    at once, everywhere. --top shows more values, or fewer.
+    largest values, or sets where --query names some: as these are chosen for being large, their
+    intervals are wider, so that the expected share of those shown that miss is what --interval
+    leaves. With --simultaneous all hold at once, everywhere. --top shows more, or fewer.
 
     --problem FILE states a problem of your own, such as loss = "LeastSquares" and a list of
     [[constraints]] with name = "SumsTo"; its certificate is printed. Options such as --alpha belong
@@ -160,7 +161,7 @@ def estimate(
     if answers is not None:
         write_columns(answers, queries, about)
     if plot is not None:
-        _draw(processed, plot, interval, top, simultaneous=simultaneous)
+        _draw(processed, plot, sets, interval, top, simultaneous=simultaneous)
     # Standard output is JSON alone, for the next program in a pipe.
     if as_json:
         _print_record(about, values, queries)
@@ -211,6 +212,7 @@ def _solved(problem: Problem, estimate: FrequencyEstimate) -> FrequencyEstimate:
 def _draw(
     estimate: FrequencyEstimate,
     file: Path,
+    sets: dict[str, NDArray[np.int64]],
     level: float | None,
     top: int | None,
     *,
@@ -221,7 +223,7 @@ def _draw(
     # What is not named has the library's own number.
     options: dict[str, Any] = {} if top is None else {"largest": top}
     # The library's own picture, so that a notebook shows the same.
-    picture = estimate.plot(level=level, simultaneous=simultaneous, **options)
+    picture = estimate.plot(sets or None, level=level, simultaneous=simultaneous, **options)
     write_whole(file, figure_bytes(picture, picture_kind(file)))
 
 

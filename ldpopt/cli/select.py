@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -112,8 +114,19 @@ def select(
         output.print(selection_table(selection, output.width))
         for note in selection.notes():
             output.print(note, highlight=False, markup=False, soft_wrap=True)
+    again: dict[str, Any] = {"--method": selection.method, "--query": query, "--domain": domain}
+    again |= {"--oracle": oracle, "--epsilon": epsilon, "--n": n, "--client-id": client_id}
     # On standard error: the line is no part of the result that a script reads.
-    remark(f"Use it with: ldpopt estimate {file} --method {selection.method} --query {query}")
+    remark(f"Use it with: {_command(file, again, column or [])}")
+
+
+def _command(file: Path, options: Mapping[str, Any], columns: Sequence[str]) -> str:
+    """Return the call of ``ldpopt estimate`` that says of the file what was said here."""
+    words = ["ldpopt", "estimate", str(file)]
+    given = [(name, str(value)) for name, value in options.items() if value is not None]
+    for pair in [*given, *(("--column", column) for column in columns)]:
+        words += pair
+    return shlex.join(words)
 
 
 def _record(selection: Any) -> dict[str, Any]:

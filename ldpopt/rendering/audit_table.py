@@ -22,7 +22,7 @@ def audit_table(audit: OracleAudit) -> Table:
         "privacy loss, exactly", claimed, _exact_loss(audit), _outcome(audit.loss <= epsilon)
     )
     bound = audit.reports
-    pair = f"{bound.reports:,} reports of each value, {bound.pair[0]} and {bound.pair[1]}"
+    pair = f"{bound.reports:,} reports each of {bound.pair[0]} and {bound.pair[1]}"
     table.add_row(
         f"privacy loss, by reports\n[dim]{escape(pair)}[/]",
         claimed,
