@@ -24,6 +24,9 @@ _FLOAT64 = np.dtype(np.float64)
 
 _INT64_BOUND = 2**62  # a bound as high as this only keeps numbers within int64
 
+# Where labels stand for values that constraints know by their positions.
+_POSITIONS = "give the position of each value, counted from 0, as labels.index(...) returns it"
+
 INDEX_BOUND = 2**62
 """An upper bound for indices of a domain whose size is not known yet."""
 
@@ -318,18 +321,16 @@ def distinct_indices(what: str, indices: ArrayLike) -> NDArray[np.int64]:
     return members
 
 
-def no_labels(what: str, indices: ArrayLike) -> None:
+def no_labels(what: str, indices: ArrayLike, remedy: str = _POSITIONS) -> None:
     """Raise an error if texts stand where indices must: the first entry tells."""
     entry: Any = indices
     while isinstance(entry, list | tuple) and entry:
         entry = entry[0]
-    if isinstance(entry, np.ndarray) and entry.size:
-        entry = entry.flat[0]
+    # Of numpy, or of pandas.
+    if hasattr(entry, "__array__") and np.size(entry):
+        entry = np.asarray(entry).flat[0]
     if isinstance(entry, str):
-        raise InvalidTypeError(
-            f"{what} must be indices, got the text {str(entry)!r}: give the position of each "
-            "value, counted from 0, as labels.index(...) returns it"
-        )
+        raise InvalidTypeError(f"{what} must be indices, got the text {str(entry)!r}: {remedy}")
 
 
 def first_repetition(rows: NDArray[np.int64]) -> int | None:

@@ -318,7 +318,9 @@ class FrequencyOracle(PureProtocol, ABC):
         >>> GRR(epsilon=1.0, d=3).perturb(["cat", "dog"], labels=["cat", "dog", "owl"], rng=1)
         array([0, 2], dtype=uint8)
         """
-        if labels is not None:
+        if labels is None:
+            validate.no_labels("values", values, "pass labels=, the labels of the domain")
+        else:
             values = indices_of(values, labels, self.d)
         array = validate.array("values", values)
         if array.ndim != 1:
