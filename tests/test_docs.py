@@ -178,7 +178,6 @@ def test_type_checkers_see_the_names_that_are_imported_late():
 # What users meet through the names of other packages, or not at all.
 INSIDE = {
     "cli",
-    "estimate",
     "methods",
     "proofs",
     "rendering",

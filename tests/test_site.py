@@ -4,12 +4,14 @@ Sphinx itself runs in `make docs`, with warnings as errors.
 """
 
 import contextlib
+import inspect
 import re
 import threading
 from pathlib import Path
 
 import pytest
 
+import ldpopt
 from ldpopt import style
 from ldpopt.claims import LEDGER
 from ldpopt.claims.figures import STATEMENTS
@@ -138,6 +140,12 @@ def test_the_reference_lists_each_public_object_once():
     assert ("ldpopt.oracles", "OUE") in names
     assert ("ldpopt.studies.poisoning", "ldp_recover") in names
     assert not any(name.startswith("_") for _, name in names)
+
+
+def test_the_reference_has_a_page_of_every_public_module():
+    modules = {name for name in ldpopt.__all__ if inspect.ismodule(getattr(ldpopt, name))}
+    shown = {module.split(".")[1] for module in reference.MODULES if "." in module}
+    assert shown == modules
 
 
 def test_back_links_lead_to_the_page_of_their_object(tmp_path):

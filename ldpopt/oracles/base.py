@@ -422,7 +422,26 @@ class FrequencyOracle(PureProtocol, ABC):
     ) -> FrequencyEstimate:
         """Return the unbiased estimate from support counts over n reports (N Eq. 4).
 
-        Counts have shape (d,) or (trials, d).
+        Parameters
+        ----------
+        counts
+            How many reports support each value, shape (d,) or (trials, d), or a Series of pandas,
+            whose index holds the labels.
+        n
+            How many reports there are; under OUE and others a report supports several values.
+        labels
+            The d distinct labels of the domain, in its order.
+
+        Returns
+        -------
+        Frequencies of the shape of ``counts``, with their noise: some may be negative.
+
+        Examples
+        --------
+        >>> from ldpopt.oracles import GRR
+        >>> oracle = GRR(epsilon=1.0, d=3)
+        >>> oracle.estimate([500, 300, 200], n=1000, labels=["cat", "dog", "owl"]).top(1)[0].label
+        'cat'
         """
         return FrequencyEstimate.from_counts(counts, n, self, labels=labels)
 

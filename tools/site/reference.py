@@ -13,6 +13,7 @@ MODULES = (
     "ldpopt.closed_form",
     "ldpopt.priors",
     "ldpopt.estimate",
+    "ldpopt.channels",
     "ldpopt.datasets",
     "ldpopt.discovery",
     "ldpopt.collection",
