@@ -219,7 +219,7 @@ def test_select_ranks_methods(world):
     shown = run("select", *world, *options)
     assert shown.out.startswith(f"{record['method']}, by 20 simulations")
     assert f"--method {record['method']}" in shown.err
-    # The remark is a command that runs: it says what was said of the file.
+    # The remark is a command that runs: it states again what the file does not.
     command = shlex.split(shown.err.partition("Use it with: ldpopt ")[2])
     repeated = run(*command)
     assert repeated.status == 0, repeated.err

@@ -121,7 +121,7 @@ def select(
 
 
 def _command(file: Path, options: Mapping[str, Any], columns: Sequence[str]) -> str:
-    """Return the call of ``ldpopt estimate`` that says of the file what was said here."""
+    """Return the call of ``ldpopt estimate`` with what was stated of the file here."""
     words = ["ldpopt", "estimate", str(file)]
     given = [(name, str(value)) for name, value in options.items() if value is not None]
     for pair in [*given, *(("--column", column) for column in columns)]:
