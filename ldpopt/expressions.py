@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ldpopt.errors import InvalidInputError, described
+from ldpopt.errors import InvalidInputError, described, warn
+from ldpopt.frames import is_from, labels_of
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -147,6 +148,29 @@ def built(what: str, build: Callable[..., Any], *arguments: Any) -> Any:
             # cvxpy's words may take several lines, and seldom say what to do.
             f"the function of {what} failed on {size} values with {described(error)}: {remedy}"
         ) from error
+
+
+def warn_of_order(what: str, build: Callable[..., Any], labels: Sequence[str] | None) -> None:
+    """Warn if a function reads a Series whose labels are an estimate's in another order.
+
+    cvxpy takes the numbers of a Series by place, and does not tell.
+    """
+    if labels is None:
+        return
+    try:
+        read = inspect.getclosurevars(build)
+    # An object that can be called, or a function in C.
+    except TypeError:
+        return
+    defaults = getattr(build, "__defaults__", None) or ()
+    for value in (*read.globals.values(), *read.nonlocals.values(), *defaults):
+        index = labels_of(value) if is_from(value, "Series", "pandas") else None
+        if index is not None and index != tuple(labels) and set(index) == set(labels):
+            warn(
+                f"the function of {what} reads a Series whose labels stand in another order than "
+                "those of the estimate, and cvxpy goes by place: unless the function does it, "
+                "bring the Series into that order by [list(estimate.labels)]"
+            )
 
 
 def require_variables(what: str, node: Node, allowed: Sequence[cp.Variable]) -> None:

@@ -1,11 +1,12 @@
 """Data frames of pandas and polars as data: what is clear is taken, all else has a remedy."""
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
 import ldpopt
 from ldpopt import FrequencyEstimate, Problem, certify, constraints, datasets, losses, oracles
-from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
 from ldpopt.estimate import metrics
 
 PETS = ("ape", "bee", "cat")
@@ -231,3 +232,19 @@ def test_labels_that_nothing_can_keep_are_refused(use, message):
     series = pytest.importorskip("pandas", reason="pandas is an optional package").Series
     with pytest.raises(InvalidInputError, match=message):
         use(series({"cat": 0.2, "ape": 0.5, "bee": 0.3}))
+
+
+def test_a_function_that_reads_labels_in_another_order_is_told(recwarn):
+    pandas = pytest.importorskip("pandas", reason="pandas is an optional package")
+    last = pandas.Series([0.2, 0.3, 0.5], index=["bee", "cat", "ape"])
+    near = constraints.Custom(lambda f: cp.norm1(f - last) <= 0.1)
+    far = losses.Custom(lambda f, y, last=last: cp.sum_squares(f - y) + cp.norm1(f - last))
+    for problem in (
+        Problem(losses.LeastSquares(), [near]),
+        Problem(losses.LeastSquares() + far, []),
+    ):
+        with pytest.warns(LdpoptWarning, match=r"another order .* by \[list\(estimate.labels\)\]"):
+            problem.plan(ESTIMATE)
+    ordered = last[list(ESTIMATE.labels)]
+    Problem(losses.LeastSquares(), [constraints.Custom(lambda f: f <= ordered)]).plan(ESTIMATE)
+    assert not recwarn.list

@@ -21,6 +21,7 @@ from ldpopt.expressions import (
     require_variables,
     shown,
     substituted,
+    warn_of_order,
     why_no_convex_set,
 )
 from ldpopt.printable import printable
@@ -98,7 +99,10 @@ class Custom(Constraint):
 
     def at(self, start: FrequencyEstimate | None, values: Values) -> Constraint:  # type: ignore[override]
         """Return what the function states now about the values of an estimate."""
-        return self if start is None else StatedConstraint(self, start.d, values)
+        if start is None:
+            return self
+        warn_of_order(self._called, self.build, start.labels)
+        return StatedConstraint(self, start.d, values)
 
     def parameters_for(self, start: FrequencyEstimate) -> list[cp.Parameter]:
         """Return the parameters that the function reads."""

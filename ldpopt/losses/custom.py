@@ -23,6 +23,7 @@ from ldpopt.expressions import (
     require_variables,
     shown,
     substituted,
+    warn_of_order,
     why_not_convex,
     without_constants,
 )
@@ -105,7 +106,10 @@ class Custom(Loss):
     def at(self, start: FrequencyEstimate | None, values: Values) -> Loss:  # type: ignore[override]
         """Return what the function states now about an estimate."""
         # Without an estimate there is nothing that the function could be called with.
-        return self if start is None else StatedLoss(self, start, values)
+        if start is None:
+            return self
+        warn_of_order(self.name, self.build, start.labels)
+        return StatedLoss(self, start, values)
 
     def parameters_for(self, start: FrequencyEstimate) -> list[cp.Parameter]:
         """Return the parameters that the function reads."""
