@@ -31,6 +31,14 @@ def test_of_grr_it_is_the_multinomial_likelihood():
     assert_allclose(ours.frequencies, theirs.frequencies, rtol=0, atol=1e-5)
 
 
+def test_an_outcome_that_no_value_sends_and_nobody_sent_says_nothing():
+    loss = ChannelMLE([*COIN, [0.0, 0.0]], [60, 40, 0])
+    start = FrequencyEstimate([0.3, 0.7])
+    f = start.frequencies
+    assert loss.value(f, start) == ChannelMLE(COIN, [60, 40]).value(f, start)
+    assert np.isfinite(loss.gradient(f, start)).all()
+
+
 @UNPOLISHED
 @pytest.mark.parametrize("way", [{"solver": "em", "max_steps": 100_000}, {"path": "conic"}])
 def test_other_ways_lead_to_the_same_minimum(way):

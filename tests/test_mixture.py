@@ -95,6 +95,11 @@ def test_a_prior_keeps_copies_that_do_not_change():
             values[0] = 1.0
 
 
+def test_a_weight_near_the_smallest_number_decides_where_nothing_else_is():
+    prior = Discrete([0.0, 1000.0], [1.0, 1e-250], 1000)
+    assert_allclose(prior.interval(np.array([1000.0]), 1.0, level=0.9), [[1000.0], [1000.0]])
+
+
 def test_counts_a_thousand_standard_deviations_apart_by_hand():
     prior = Discrete([0.0, 1000.0], [1.0, 1.0], 1000)
     posterior = prior.posterior(np.array([0.0, 500.0, 1000.0]), 1.0)

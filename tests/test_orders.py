@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from ldpopt import Problem, certify, closed_form
 from ldpopt.closed_form import tree_kernels
 from ldpopt.constraints import Bounds, Monotone, NonNegative, SumsTo, Unimodal
+from ldpopt.constraints.isotonic import ForestOrder, order_of
 from ldpopt.errors import InvalidInputError
 from ldpopt.losses import LeastSquares, WeightedLeastSquares
 from tests.tolerances import CERTIFIED, ROUNDING, SOLVER
@@ -274,3 +275,25 @@ def test_a_chain_with_own_caps_takes_newton_steps_to_the_root_of_a_stack(seed, t
         assert_allclose(solution.frequencies, expected, rtol=0, atol=1e-10)
     # The search takes 12 to 20 evaluations per vector.
     assert len(evaluations) <= 30
+
+
+def is_of_lines(members, comparable):
+    """Whether the members of each column are comparable to each other."""
+    return all(comparable[np.ix_(column, column)].all() for column in members.T)
+
+
+def test_an_order_is_a_forest_where_all_above_or_all_below_a_value_are_in_one_line():
+    rng = np.random.default_rng(0)
+    d = 8
+    forests = 0
+    for _ in range(300):
+        is_pair = np.triu(rng.random((d, d)) < rng.uniform(0.05, 0.4), 1)
+        reaches = is_pair.copy()
+        for middle in range(d):
+            reaches |= reaches[:, [middle]] & reaches[[middle]]
+        comparable = reaches | reaches.T | np.eye(d, dtype=bool)
+        expected = is_of_lines(reaches, comparable) or is_of_lines(reaches.T, comparable)
+        pairs = rng.permutation(d)[rng.permutation(np.argwhere(is_pair))]
+        assert isinstance(order_of(pairs, d), ForestOrder) == expected
+        forests += expected
+    assert 50 < forests < 250

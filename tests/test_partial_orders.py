@@ -5,6 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Problem, closed_form, losses, oracles
+from ldpopt.closed_form.orders import _pieces
+from ldpopt.closed_form.partial_order_kernels import pooled_rows
 from ldpopt.constraints import Bounds, Monotone, NonNegative, SumsTo
 from ldpopt.solve.acceptance import size_of
 
@@ -96,6 +98,26 @@ def test_every_block_is_needed_at_any_scale(scale):
     ]
     pooled = closed_form.isotonic_on_pairs(values[None], pairs, np.ones(5))[0]
     assert_allclose(pooled, expected, rtol=1e-14)
+
+
+def test_parts_that_no_pair_joins_are_pooled_by_themselves():
+    # Interleaved parts of about five values, and together more than are pooled at a time.
+    d = 3_000
+    part = RNG.integers(0, 600, d)
+    along = np.argsort(part)
+    first = RNG.integers(0, d - 4, 9_000)
+    second = first + RNG.integers(1, 4, len(first))
+    pairs = np.stack([along[first], along[second]], axis=1)
+    pairs = pairs[part[pairs[:, 0]] == part[pairs[:, 1]]]
+    values = RNG.normal(size=(2, d))
+    weights = RNG.uniform(0.1, 2.0, d)
+    assert len(_pieces(pairs, d)[0]) > 1
+    pooled = closed_form.isotonic_on_pairs(values, pairs, weights)
+    above, below = np.ascontiguousarray(pairs.T)
+    at_once = np.empty(values.shape)
+    pooled_rows(values, weights, above, below, at_once)
+    assert_allclose(pooled, at_once, atol=1e-14)
+    assert np.all(pooled[:, above] >= pooled[:, below])
 
 
 def test_values_without_pairs_and_an_empty_order_stay():

@@ -37,6 +37,7 @@ SETS = {
     "part of a chain": Monotone(RNG.permutation(D)[:5]),
     "highest roots": Monotone(PAIRS),
     "lowest roots": Monotone(PAIRS[:, ::-1]),
+    "no forest": Monotone(np.concatenate([PAIRS, [(2, 9), (9, 4), (3, 10)]])),
     "mode": Unimodal(4),
     "top set": TopSet([1, 5, 7]),
     "groups": GroupTotals([np.arange(3), np.arange(5, 9)], [0.3, 0.4]),
@@ -57,6 +58,7 @@ FURTHER = {
     "nonnegative": [NonNegative()],
     "total": [SumsTo(1.0)],
     "simplex": [NonNegative(), SumsTo(1.0)],
+    "own bounds": [Bounds(0.0, RNG.uniform(0.1, 0.3, D)), SumsTo(1.0)],
 }
 
 
@@ -68,6 +70,9 @@ def problems():
             # The total of all nodes contradicts that of the root.
             if "known root" in name:
                 rest = [one for one in rest if not isinstance(one, SumsTo)]
+            # The root of a tree is the total, above any of the bounds.
+            if "tree" in name and more == "own bounds":
+                continue
             for loss in (losses.LeastSquares(), WEIGHTED):
                 stated = member if isinstance(member, list) else [member]
                 problem = Problem(loss, [*stated, *rest])
@@ -215,3 +220,14 @@ def test_sums_of_groups_are_rounded_in_second_order_alone():
     excess, error = _excess_of_groups(groups, values[None])
     assert (excess <= error).all()
     assert (error <= 1e-15).all()
+
+
+def test_what_a_row_between_bounds_is_short_of_its_end_costs():
+    problem = Problem(
+        losses.LeastSquares(), [Monotone([0, 1]), Bounds(0.0, np.array([0.9, 0.8])), SumsTo(1.0)]
+    )
+    start = FrequencyEstimate([[0.2, 0.8]])
+    # Equal up to what counts as equal, and yet above the minimum, where both are 1/2.
+    point = np.array([[0.5 + 4e-13, 0.5 - 4e-13]])
+    rise = 2 * 0.3 * 4e-13
+    assert pooled_gap(problem, start, point).gap == pytest.approx(rise, rel=1e-2, abs=0.0)

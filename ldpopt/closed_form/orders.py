@@ -15,6 +15,9 @@ Array = NDArray[np.float64]
 # Below the last bit of the largest value, and of a frequency of 1e-3 beside it.
 _HALVINGS = 64
 
+# Values of an order's parts that are pooled at a time.
+_TOGETHER = 1_024
+
 STEEPEST_SLOPE = 1e200
 """Stands for an infinite slope: no sum of a million others comes near."""
 
@@ -228,10 +231,46 @@ def isotonic_on_pairs(f: Array, pairs: NDArray[np.int64], weights: Array) -> Arr
     """
     from ldpopt.closed_form.partial_order_kernels import pooled_rows  # imports numba
 
+    pieces, order = _pieces(pairs, f.shape[-1])
+    along = f[:, order]
+    pooled = np.empty(f.shape)
+    for values, (above, below) in pieces:
+        part = np.empty((len(f), values.stop - values.start))
+        mass = np.ascontiguousarray(weights[order[values]])
+        pooled_rows(locked_rows(along[:, values]), mass, above, below, part)
+        pooled[:, values] = part
     result = np.empty(f.shape)
-    above, below = np.ascontiguousarray(pairs.T)
-    pooled_rows(locked_rows(f), weights, above, below, result)
+    result[:, order] = pooled
     return result
+
+
+def _pieces(
+    pairs: NDArray[np.int64], d: int
+) -> tuple[list[tuple[slice, tuple[NDArray[np.int64], NDArray[np.int64]]]], NDArray[np.int64]]:
+    """Return parts of an order that no pair joins, as ranges of values, and the order of these.
+
+    A part has its pairs by places in its range. Small ones are taken together until they have a
+    thousand values, which the fast memory of a core holds.
+    """
+    from scipy import sparse  # slow to import
+
+    graph = sparse.csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(d, d))
+    count, part = sparse.csgraph.connected_components(graph, directed=False)
+    order = np.argsort(part, kind="stable")
+    place = np.empty(d, dtype=np.int64)
+    place[order] = np.arange(d)
+    ends = np.cumsum(np.bincount(part, minlength=count))
+    # The last part that begins in each range of so many values ends the range.
+    is_last = np.append(ends[:-1] // _TOGETHER < ends[1:] // _TOGETHER, True)
+    bounds = np.append(0, ends[is_last])
+    along = place[pairs]
+    along = along[np.argsort(along[:, 0], kind="stable")]
+    cuts = np.searchsorted(along[:, 0], bounds)
+    pieces = []
+    for i in range(len(bounds) - 1):
+        above, below = np.ascontiguousarray(along[cuts[i] : cuts[i + 1]].T - bounds[i])
+        pieces.append((slice(bounds[i], bounds[i + 1]), (above, below)))
+    return pieces, order
 
 
 def top_set(f: Array, is_member: NDArray[np.bool_]) -> Array:

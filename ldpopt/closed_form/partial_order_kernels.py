@@ -212,6 +212,55 @@ def _apart(
 
 
 @compiled
+def _send(above: Index, below: Index, block: Index, excess: Array, level: Index) -> Array:
+    """Send what values have too much along the edges within blocks; return what each edge carries.
+
+    What cannot be sent stays in ``excess``, and ``level`` is not negative where it can reach.
+    """
+    size = len(block)
+    queue = np.empty(size, np.int64)
+    path = np.empty(size + 1, np.int64)
+    network = _network(above, below, block)
+    flow = np.zeros(len(above))
+    # Shortest ways first: their length grows, so that there are at most d rounds.
+    while _levels(network, flow, excess, level, queue):
+        following = network[0][:-1].copy()
+        for v in range(size):
+            if excess[v] > 0.0:
+                _sent(v, network, flow, excess, level, following, path)
+    return flow
+
+
+@compiled
+def flows(excess: Array, f: Array, above: Index, below: Index, result: Array) -> None:
+    """Write what edges between equal values carry upward from excesses to deficits, by trial.
+
+    Parameters
+    ----------
+    excess
+        What each value has too much, shape (trials, d); it may be written to.
+    f
+        The values, of the same shape.
+    above, below
+        The pairs of the order, each of shape (pairs,).
+    result
+        Where the flows go, shape (trials, pairs).
+    """
+    size = f.shape[1]
+    level = np.empty(size, np.int64)
+    is_equal = np.empty(len(above), np.bool_)
+    together = np.zeros(size, np.int64)
+    for trial in range(len(f)):
+        for edge in range(len(above)):
+            is_equal[edge] = f[trial, above[edge]] == f[trial, below[edge]]
+        result[trial] = 0.0
+        chosen = np.flatnonzero(is_equal)
+        sent = _send(above[chosen], below[chosen], together, excess[trial], level)
+        for number in range(len(chosen)):
+            result[trial, chosen[number]] = sent[number]
+
+
+@compiled
 def pooled_rows(rows: Array, weights: Array, above: Index, below: Index, result: Array) -> None:
     """Write the nearest vector in which above[e] is not below below[e], for each row.
 
@@ -227,8 +276,6 @@ def pooled_rows(rows: Array, weights: Array, above: Index, below: Index, result:
         Where the vectors go, shape (trials, d).
     """
     size = rows.shape[1]
-    queue = np.empty(size, np.int64)
-    path = np.empty(size + 1, np.int64)
     level = np.empty(size, np.int64)
     split = np.empty(size, np.int64)
     before = np.empty(size)
@@ -242,13 +289,6 @@ def pooled_rows(rows: Array, weights: Array, above: Index, below: Index, result:
                 distance = weights[v] * (row[v] - result[trial, v])
                 before[v] = distance if block[v] >= 0 else 0.0
             excess = before.copy()
-            network = _network(above, below, block)
-            flow = np.zeros(len(above))
-            # Shortest ways first: their length grows, so that there are at most d rounds.
-            while _levels(network, flow, excess, level, queue):
-                following = network[0][:-1].copy()
-                for v in range(size):
-                    if excess[v] > 0.0:
-                        _sent(v, network, flow, excess, level, following, path)
+            _send(above, below, block, excess, level)
             count = _apart(excess, level, before, block, count, split)
             block = split.copy()

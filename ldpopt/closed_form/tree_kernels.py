@@ -245,6 +245,75 @@ def bounds_on_forest(lower: Array, upper: Array, parents: Index) -> tuple[Array,
 
 
 @compiled
+def lowest_above(above: Index, below: Index, size: int) -> tuple[Index, bool]:
+    """Return the lowest of the nodes above each node, -1 without one, and if all are on its way up.
+
+    Edges (above[e], below[e]) make no cycle. The lowest nodes make a forest; numbered so that every
+    subtree is an interval, one look tells whether a node is on the way from another to the root.
+    """
+    lowest, order = _downward(above, below, size)
+    begin, sizes = _intervals(lowest, order)
+    for edge in range(len(above)):
+        depth = begin[lowest[below[edge]]] - begin[above[edge]]
+        if not 0 <= depth < sizes[above[edge]]:
+            return lowest, False
+    return lowest, True
+
+
+@compiled
+def _downward(above: Index, below: Index, size: int) -> tuple[Index, Index]:
+    """Return the lowest node above each node, and all nodes, each after those above it."""
+    starts = np.zeros(size + 1, np.int64)
+    missing = np.zeros(size, np.int64)
+    for edge in range(len(above)):
+        starts[above[edge] + 1] += 1
+        missing[below[edge]] += 1
+    starts = np.cumsum(starts)
+    place = starts[:-1].copy()
+    children = np.empty(len(above), np.int64)
+    for edge in range(len(above)):
+        children[place[above[edge]]] = below[edge]
+        place[above[edge]] += 1
+    lowest = np.full(size, -1)
+    order = np.empty(size, np.int64)
+    roots = np.flatnonzero(missing == 0)
+    last = len(roots)
+    order[:last] = roots
+    for first in range(size):
+        node = order[first]
+        # A node follows once all above it have: the last of them is its lowest.
+        for child in children[starts[node] : starts[node + 1]]:
+            lowest[child] = node
+            missing[child] -= 1
+            if missing[child] == 0:
+                order[last] = child
+                last += 1
+    return lowest, order
+
+
+@compiled
+def _intervals(parents: Index, order: Index) -> tuple[Index, Index]:
+    """Return where the interval of each subtree begins, and how many nodes it has."""
+    size = len(parents)
+    sizes = np.ones(size, np.int64)
+    for node in order[::-1]:
+        if parents[node] >= 0:
+            sizes[parents[node]] += sizes[node]
+    begin = np.zeros(size, np.int64)
+    following = np.zeros(size, np.int64)
+    of_roots = 0
+    for node in order:
+        if parents[node] < 0:
+            begin[node] = of_roots
+            of_roots += sizes[node]
+        else:
+            begin[node] = following[parents[node]]
+            following[parents[node]] += sizes[node]
+        following[node] = begin[node] + 1
+    return begin, sizes
+
+
+@compiled
 def split(slopes: Array, low: Array, high: Array, parents: Index) -> NDArray[np.bool_]:
     """Return which nodes end up above the middle of their intervals, for rows (trials, nodes).
 

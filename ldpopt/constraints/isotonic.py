@@ -291,6 +291,11 @@ class PartialOrder(Isotonic):
         pooled = closed_form.isotonic_on_pairs(means, self.edges, mass)
         return np.asarray(pooled[:, self._node].reshape(values.shape))
 
+    @property
+    def has_equal_values(self) -> bool:
+        """Whether some pairs make values equal."""
+        return self._size < len(self._node)
+
     def pairs(self) -> Index:
         """Return pairs (a, b) of values with f[a] >= f[b] that make the order, shape (m, 2)."""
         value = np.empty(self._size, dtype=np.int64)
@@ -304,12 +309,16 @@ def order_of(pairs: Index, d: int) -> ForestOrder | PartialOrder:
 
     Notes
     -----
-    Cost: linear for a forest that is stated by its edges; other pairs are followed to their roots.
+    Cost: linear in values and pairs, beside sorting the pairs.
     """
     if not len(pairs):
         return ForestOrder(np.full(d, -1), 1)
     nodes, node_of_value = _equal_values(pairs, d)
-    edges = np.unique(node_of_value[pairs], axis=0)
+    numbers = node_of_value[pairs]
+    # As one number each: rows of two, and a hash table of them, take ten times as long.
+    codes = np.sort(numbers[:, 0] * nodes + numbers[:, 1])
+    is_first = np.append(True, codes[1:] != codes[:-1])
+    edges = np.stack(np.divmod(codes[is_first], nodes), axis=1)
     # Pairs of equal values are within one node, and order nothing.
     edges = edges[edges[:, 0] != edges[:, 1]]
     # Roots may be the highest values of their trees, or all of them the lowest.
@@ -355,38 +364,10 @@ def _parents(edges: Index, nodes: int) -> Index | None:
     parents[below_each[single]] = above_each[single]
     if single.all():
         return parents
-    depth = _topological_places(edges, nodes)
-    rest = edges[~single]
-    # From the top, so that the ways of all nodes above are known.
-    above: dict[int, list[int]] = {}
-    from_top = np.argsort(depth[rest[:, 1]], kind="stable")
-    for parent, child in rest[from_top].tolist():
-        above.setdefault(child, []).append(parent)
-    for child, candidates in above.items():
-        lowest = max(candidates, key=lambda node: int(depth[node]))
-        left = set(candidates) - {lowest}
-        # Up to the highest candidate: what is left then is on another way.
-        end = min(int(depth[node]) for node in candidates)
-        node = int(parents[lowest])
-        while left and node >= 0 and depth[node] >= end:
-            left.discard(node)
-            node = int(parents[node])
-        if left:
-            return None
-        parents[child] = lowest
-    return parents
+    from ldpopt.closed_form.tree_kernels import lowest_above  # imports numba
 
-
-def _topological_places(edges: Index, nodes: int) -> Index:
-    """Return a number of each node that is larger than those of all nodes above it."""
-    from graphlib import TopologicalSorter
-
-    sorter: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(range(nodes), ()))
-    for parent, child in edges.tolist():
-        sorter.add(child, parent)
-    place = np.empty(nodes, dtype=np.int64)
-    place[list(sorter.static_order())] = np.arange(nodes)
-    return place
+    lowest, is_forest = lowest_above(above_each.copy(), below_each.copy(), nodes)
+    return np.asarray(lowest) if is_forest else None
 
 
 def _inverse(permutation: Index) -> Index:

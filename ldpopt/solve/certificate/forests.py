@@ -136,7 +136,7 @@ def bounds_along(forest: Forest, system: LinearInequalities, first: int, bounds:
     return Box(lower, upper)
 
 
-class _Ranges(NamedTuple):
+class Ranges(NamedTuple):
     """What rows may carry and bounds may take at a point; each end is 0 or infinite.
 
     Attributes
@@ -190,17 +190,17 @@ def flowing_multipliers(
     multipliers = np.zeros(len(system.lower))
     ranges = _ranges(forest, f, system, bounds, first)
     if has_total:
-        is_free = _is_free(forest, ranges)
+        is_free = free_values(forest, ranges)
         if not is_free.any():
             return None
         multipliers[0] = np.mean(slope[is_free])
-    flows = _flows(forest, ranges, slope - multipliers[0] if has_total else slope)
+    flows = carried(forest, ranges, slope - multipliers[0] if has_total else slope)
     tied = np.flatnonzero(forest.has_row)
     multipliers[first + forest.row[tied]] = flows[tied] / forest.factor[tied]
     return multipliers
 
 
-def _ranges(forest: Forest, f: Array, system: Any, bounds: Box, first: int) -> _Ranges:
+def _ranges(forest: Forest, f: Array, system: Any, bounds: Box, first: int) -> Ranges:
     """Return which rows and bounds may have multipliers, and of which sign."""
     at_lower, at_upper = rows_at_bounds(f, system, _NEAR)
     has_row = forest.has_row
@@ -209,7 +209,7 @@ def _ranges(forest: Forest, f: Array, system: Any, bounds: Box, first: int) -> _
     pushes_down = has_row & at_upper[numbers]
     # A negative coefficient turns the sign of a multiplier around.
     is_turned = forest.factor < 0
-    return _Ranges(
+    return Ranges(
         _end(np.where(is_turned, pushes_up, pushes_down), -np.inf),
         _end(np.where(is_turned, pushes_down, pushes_up), np.inf),
         _end(bounds.upper - f <= _NEAR, -np.inf),
@@ -221,7 +221,7 @@ def _end(is_open: Mask, infinity: float) -> Array:
     return np.where(is_open, infinity, 0.0)
 
 
-def _is_free(forest: Forest, ranges: _Ranges) -> Mask:
+def free_values(forest: Forest, ranges: Ranges) -> Mask:
     """Return which values are in blocks that no bound holds."""
     blocks = np.arange(len(forest.order))
     run(join_blocks, forest.order, forest.above, ranges.is_tied, blocks)
@@ -230,7 +230,7 @@ def _is_free(forest: Forest, ranges: _Ranges) -> Mask:
     return np.asarray(~is_held[blocks])
 
 
-def _flows(forest: Forest, ranges: _Ranges, slope: Array) -> Array:
+def carried(forest: Forest, ranges: Ranges, slope: Array) -> Array:
     """Return what each value passes to the one above it; 0 for roots.
 
     It is the slope of the value, minus the multiplier of its bounds, plus what it gets from below.

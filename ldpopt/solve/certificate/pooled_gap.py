@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 
 from ldpopt.closed_form import Groups, KnownMargins
 from ldpopt.constraints import Constraint, Hierarchy, Smooth
-from ldpopt.constraints.isotonic import ForestOrder, Isotonic, TopSetOrder, joined
+from ldpopt.constraints.isotonic import ForestOrder, Isotonic, PartialOrder, TopSetOrder, joined
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.competitors import reach, stated, within_sublevel
 from ldpopt.solve.certificate.dual import EPS, sum_with_error, usable
 from ldpopt.solve.certificate.equation_prices import Equations, equation_prices, equations_of
 from ldpopt.solve.certificate.evidence import SizedGap
+from ldpopt.solve.certificate.forests import Forest, Ranges, carried, free_values
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.margin_prices import margin_prices, margins_of
 from ldpopt.solve.certificate.minorant import Tangent, minorant
@@ -46,6 +47,10 @@ _SMALLEST = 1e-200
 
 # Distance at which values of a top set count as one: closed forms make them equal.
 _NEAR = 1e-9
+
+
+# Distance at which two values of an order between bounds count as equal.
+_TIED = 1e-12
 
 
 class _Point(NamedTuple):
@@ -183,6 +188,8 @@ def _prices(structure: Structure, point: _Point, enough: Array | float) -> Itera
         prices = _of_top_set(structure, point)
     elif isinstance(structure, ForestOrder) and len(structure.parents) == point.f.shape[-1]:
         prices = _of_order(structure, point)
+    elif isinstance(structure, PartialOrder) and not structure.has_equal_values:
+        prices = _of_partial_order(structure, point)
     if prices is not None:
         yield prices
 
@@ -209,6 +216,8 @@ def _price_of_total(point: _Point) -> tuple[Array, Array]:
 
 def _of_order(order: ForestOrder, point: _Point) -> Prices:
     """Return the prices of an order: what hangs below a value goes through the row above it."""
+    if any(bool((end != end[:, :1]).any()) for end in point.bounds):
+        return _of_held_order(order, point)
     price, products = _price_of_total(point)
     chain = order.chain
     if chain is not None:
@@ -218,6 +227,58 @@ def _of_order(order: ForestOrder, point: _Point) -> Prices:
     parent, child = order.pairs()[:, :: order.sign].T
     parents[child] = parent
     return _of_forest(parents, order.sign, price, slope, point, products)
+
+
+def _of_held_order(order: ForestOrder, point: _Point) -> Prices:
+    """Return the prices of an order between bounds of each value, which may hold any of a block.
+
+    Such a bound takes what its block leaves over: what goes through the rows is a range, and one
+    passage up and one down the forest find numbers in it.
+    """
+    pairs = order.pairs()[:, :: order.sign]
+    parents = np.full(point.f.shape[-1], -1)
+    parents[pairs[:, 1]] = pairs[:, 0]
+    labels, _ = _from_above(parents)
+    forest = Forest(labels[::-1].copy(), parents, parents, np.ones(len(parents)))
+    prices = [
+        _held_trial(forest, order.sign, point.slope[k], point.f[k], Box(*bounds), point.total)
+        for k, bounds in enumerate(zip(*point.bounds, strict=True))
+    ]
+    return Prices(*(np.stack(part) for part in zip(*prices, strict=True)))
+
+
+def _held_trial(
+    forest: Forest, sign: int, slope: Array, f: Array, bounds: Box, total: float | None
+) -> Prices:
+    """Return the prices of one vector."""
+    has_parent = forest.has_row
+    parent = forest.above[has_parent]
+    through = np.zeros(len(f))
+    drops = np.maximum(sign * (f[parent] - f[has_parent]), 0.0)
+    # What goes through the row of two equal values has one sign and any size. A sum's rounding may
+    # have been shared among those of a block that are off their bounds.
+    through[has_parent] = np.where(drops <= _TIED, np.inf, 0.0)
+    nothing = np.zeros(len(f))
+    ranges = Ranges(
+        *((-through, nothing) if sign > 0 else (nothing, through)),
+        np.where(f >= bounds.upper, -np.inf, 0.0),
+        np.where(f <= bounds.lower, np.inf, 0.0),
+    )
+    price = 0.0
+    cost = 0.0
+    if total is not None:
+        is_free = free_values(forest, ranges)
+        price = float(slope[is_free].mean()) if is_free.any() else 0.0
+        size, error = sum_with_error(f)
+        excess = np.abs(size - total)
+        cost = abs(price) * float(excess + error + 2 * EPS * (excess + abs(total)))
+    flow = carried(forest, ranges, slope - price)
+    cost += float(np.abs(flow[has_parent]) @ drops)
+    received = np.bincount(parent, flow[has_parent], len(f))
+    sizes = np.bincount(parent, np.abs(flow[has_parent]), len(f))
+    additions = np.bincount(parent, minlength=len(f)) + 4
+    error = EPS * (4 * abs(price) + additions * (np.abs(flow) + sizes))
+    return Prices(price + flow - received, error, np.asarray(cost))
 
 
 def _of_chain(chain: Index, price: Array, point: _Point, products: Array) -> Prices:
@@ -257,6 +318,29 @@ def _of_forest(
     additions = np.bincount(parents[tied], minlength=len(parents)) + 4
     error = EPS * (4 * np.abs(price) + additions * (passed + received))
     return Prices(price + sign * (received - passed), error, cost)
+
+
+def _of_partial_order(order: PartialOrder, point: _Point) -> Prices:
+    """Return the prices of any order: what a value lacks comes along its pairs as a flow."""
+    from ldpopt.closed_form.partial_order_kernels import flows  # imports numba
+
+    price, products = _price_of_total(point)
+    pairs = order.pairs()
+    above, below = np.ascontiguousarray(pairs.T)
+    flow = np.empty((len(point.f), len(pairs)))
+    flows(price - point.slope, np.ascontiguousarray(point.f), above, below, flow)
+    moved = np.zeros(point.f.shape)
+    size = np.zeros(point.f.shape)
+    d = point.f.shape[-1]
+    for trial, through in enumerate(flow):
+        given = np.bincount(above, through, d)
+        taken = np.bincount(below, through, d)
+        moved[trial] = given - taken
+        size[trial] = given + taken
+    # Only pairs of equal values carry anything, so that no distance between values costs.
+    degrees = np.bincount(pairs.ravel(), minlength=d) + 4
+    error = EPS * (4 * np.abs(price) + degrees * size)
+    return Prices(price + moved, error, products)
 
 
 def _of_top_set(top: TopSetOrder, point: _Point) -> Prices:

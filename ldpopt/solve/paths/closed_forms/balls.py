@@ -22,6 +22,7 @@ from ldpopt.losses.targets import FromReference
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths.closed_forms.ball_roots import BallRoots, ball_roots
 from ldpopt.solve.paths.closed_forms.lookup import closed_form_for
+from ldpopt.solve.paths.closed_forms.one_root import is_strictly_convex
 from ldpopt.solve.paths.closed_forms.penalties import added_squares, towards_reference
 from ldpopt.solve.paths.closed_forms.registry import Match, solves_family
 from ldpopt.solve.paths.closed_forms.variation import smoothed
@@ -80,7 +81,7 @@ def _ball_of(constraint: Constraint, total: float | None) -> _Ball | None:
 @solves_family
 def _in_ball(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
     """Return the form on the set without its only ball, at the multiplier of the ball."""
-    if not _is_strictly_convex(formulation.loss):
+    if not is_strictly_convex(formulation.loss):
         return None
     total = formulation.region(estimate.d).total
     balls = [(one, _ball_of(one, total)) for one in formulation.constraints]
@@ -98,14 +99,6 @@ def _in_ball(formulation: Formulation, estimate: FrequencyEstimate) -> Match | N
         return None
     name = inside.name if at_once is None else at_once.name
     return Match(f"ball, {name}", lambda: search.solve(estimate), may_miss=True)
-
-
-def _is_strictly_convex(loss: Loss) -> bool:
-    """Return whether the minimiser is unique for every multiplier, and so changes continuously."""
-    return any(
-        weight > 0 and term.separable is not None and not term.has_kinks
-        for weight, term in loss.leaves()
-    )
 
 
 class _Search(NamedTuple):

@@ -200,3 +200,11 @@ def _require_support(loss: Loss, estimate: FrequencyEstimate, formulation: Formu
             f"of the others let the sum be at most {float(np.min(largest)):g}, "
             f"not {region.total:g}"
         )
+
+
+def is_strictly_convex(loss: Loss) -> bool:
+    """Return whether the minimiser is unique for every multiplier, and so changes continuously."""
+    return any(
+        weight > 0 and term.separable is not None and not term.has_kinks
+        for weight, term in loss.leaves()
+    )

@@ -15,11 +15,17 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.one_root import EXCESS, root
 from ldpopt.constraints.isotonic import ForestOrder
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.formulation import Formulation
-from ldpopt.solve.paths.closed_forms.one_root import UNBOUNDED, bracket_of_box, reachable_bounds
+from ldpopt.solve.paths.closed_forms.one_root import (
+    UNBOUNDED,
+    bracket_of_box,
+    is_strictly_convex,
+    reachable_bounds,
+)
 from ldpopt.solve.paths.closed_forms.orders import (
     on_support,
     require_bounds_in_order,
@@ -32,6 +38,8 @@ Mask = NDArray[np.bool_]
 
 # A factor of 4 each: up to 1e30, beyond which no estimate is.
 _MAX_DOUBLINGS = 50
+# Of a root, at which both of its sides are looked for first.
+_NEAR = 2.0**-48
 # Halvings of a bracket of width 1: to the last bits of a slope of order 1.
 _HALVINGS = 55
 # Of a wider bracket, as slopes near the end of a loss's domain give it, at most so many more.
@@ -108,7 +116,11 @@ def _split(
         f = minimiser(np.zeros((count, 1)))
     else:
         bracketed = _wide_bracket(estimate, rest, lower, upper)
-        f = _with_total(minimiser, bracketed, _halvings(estimate, rest, bracketed), total)
+        if is_strictly_convex(rest.loss):
+            bracketed = _around_root(minimiser, bracketed, total)
+            f = _with_total(minimiser, bracketed, 0, total)
+        else:
+            f = _with_total(minimiser, bracketed, _halvings(estimate, rest, bracketed), total)
     return on_support(f.reshape(shape), estimate, rest)
 
 
@@ -166,6 +178,37 @@ def _halvings(estimate: FrequencyEstimate, rest: Formulation, ends: tuple[Array,
     # The slopes of blocks are multiples of one number, and their multipliers fractions of it: no
     # two are nearer than 1/d² of it, and one in the bracket is enough.
     return min(_HALVINGS, 4 + 2 * math.ceil(math.log2(max(estimate.d, 2))))
+
+
+def _around_root(
+    minimiser: Callable[[Array], Array], ends: tuple[Array, Array], total: float
+) -> tuple[Array, Array]:
+    """Return multipliers just below and above the one that has the total, for each trial.
+
+    Without jumps a dozen multipliers lead there, where halving takes fifty.
+    """
+    low, high = ends
+    trials = np.arange(len(low))
+
+    def excess(mu: Array, active: NDArray[np.intp]) -> Array:
+        # Slopes are those of all trials: the ones that are done are evaluated along.
+        of_all = low.copy()
+        of_all[active] = mu
+        return np.asarray(minimiser(of_all[:, None])[active].sum(axis=-1) - total)
+
+    mu = root(excess, ends, trials, EXCESS * max(1.0, abs(total)))
+    near = []
+    for sign, end in ((-1.0, low), (1.0, high)):
+        width = _NEAR * np.maximum(np.abs(mu), 1.0)
+        side = mu
+        for _ in range(_MAX_DOUBLINGS):
+            side = np.clip(mu + sign * width, low, high)
+            is_beyond = sign * excess(side, trials) <= 0
+            if (is_beyond | (side == end)).all():
+                break
+            width = np.where(is_beyond, width, 16 * width)
+        near.append(side)
+    return near[0], near[1]
 
 
 def _with_total(
