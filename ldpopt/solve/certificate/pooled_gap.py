@@ -186,10 +186,10 @@ def _prices(structure: Structure, point: _Point, enough: Array | float) -> Itera
         prices = _of_hierarchy(structure, point)
     elif isinstance(structure, TopSetOrder):
         prices = _of_top_set(structure, point)
-    elif isinstance(structure, ForestOrder) and len(structure.parents) == point.f.shape[-1]:
-        prices = _of_order(structure, point)
-    elif isinstance(structure, PartialOrder) and not structure.has_equal_values:
-        prices = _of_partial_order(structure, point)
+    elif isinstance(structure, PartialOrder):
+        prices = None if structure.has_equal_values else _of_partial_order(structure, point)
+    elif structure.forest is not None and len(structure.forest.parents) == point.f.shape[-1]:
+        prices = _of_order(structure.forest, point)
     if prices is not None:
         yield prices
 
