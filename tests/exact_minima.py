@@ -61,8 +61,10 @@ class Quadratic(NamedTuple):
 
 
 def fractions(numbers):
-    """Return doubles as fractions."""
-    return [Fraction(float(number)) for number in numbers]
+    """Return doubles as fractions; fractions stay."""
+    return [
+        number if isinstance(number, Fraction) else Fraction(float(number)) for number in numbers
+    ]
 
 
 class Model(NamedTuple):

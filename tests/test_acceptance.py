@@ -22,6 +22,7 @@ from ldpopt.constraints import (
     NonNegative,
     Smooth,
     SumsTo,
+    Unimodal,
 )
 from ldpopt.constraints.base import Polyhedron
 from ldpopt.errors import InfeasibleError, LdpoptWarning, SolverError
@@ -718,3 +719,31 @@ def test_points_of_solvers_on_tied_values_are_judged_without_a_program(monkeypat
     monkeypatch.setattr(certificates, "_LONG_FOR_ROWS", 1)
     proof = certify(problem, estimate, point.frequencies)
     assert proof.is_optimal(1e-8, relative=True)
+
+
+# --- numbers beyond the doubles -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("total", [1e-200, 1e200])
+def test_a_loss_whose_numbers_are_lost_is_not_optimal(total):
+    loss = WeightedLeastSquares([1.0, 2.0, 3.0, 4.0])
+    chain = [NonNegative(), SumsTo(total), Monotone(np.arange(4))]
+    with np.errstate(all="ignore"):
+        with pytest.warns(LdpoptWarning, match="inaccurate"):
+            solution = Problem(loss, chain).solve(total * np.array([0.6, 0.2, 0.25, -0.1]))
+        assert not solution.certificate.is_optimal(1e-8, relative=True)
+        assert solution.certificate.reason
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e-285, 1e-265, 1e-255])
+def test_no_floor_of_a_scale_excuses_a_point_off_the_minimum(factor):
+    problem = Problem(factor * LeastSquares(), [NonNegative(), SumsTo(1.0)])
+    assert not certify(problem, [0.6, 0.3, -0.1], [0.62, 0.38, 0.0]).is_optimal(relative=True)
+
+
+@pytest.mark.parametrize("more", [GroupTotals([[0, 1]], [0.5]), Monotone([0, 1]), Unimodal(0)])
+def test_a_point_near_the_largest_double_is_refused_without_an_error(more):
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(1.0), more])
+    with np.errstate(all="ignore"):
+        certificate = certify(problem, [0.6, 0.3, 0.1], [1e308, 0.0, 0.0])
+        assert not certificate.is_optimal(1e-8, relative=True)

@@ -35,7 +35,7 @@ from ldpopt.losses import (
     LeastSquares,
     WeightedLeastSquares,
 )
-from ldpopt.solve.certificate import minorant, parts
+from ldpopt.solve.certificate import minorant, parts, polyhedron
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.multipliers import shortfall
 from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, GAP, SOLVER, SUM
@@ -554,6 +554,27 @@ def test_a_stack_on_a_polyhedron_is_certified_trial_by_trial(trials):
     assert np.all(certificate.gap[:-1] <= CERTIFIED)
     assert_allclose(certificate.gap[-1], certify(problem, rows[-1], f[-1]).gap, rtol=1e-9)
     assert certificate.gap[-1] > 1e-3
+
+
+def test_trials_of_a_stack_take_no_program_for_what_is_far_below_the_promise(monkeypatch):
+    d = 12
+    rows = [Monotone(np.arange(d)), Linear(np.arange(d)[None], 0.0, 3.0)]
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(1.0), *rows])
+    raw = np.linspace(0.2, -0.05, d)
+    point = problem.minimise(raw).copy()
+    # The minimum is the same there, and Σ |g f| is far above the square of a step.
+    raw = raw + 10
+    point[:3] += 1e-5 * np.array([1.0, -2.0, 1.0])
+    calls = []
+    programs = polyhedron._of_programs
+    monkeypatch.setattr(
+        polyhedron, "_of_programs", lambda *a, **k: calls.append(1) or programs(*a, **k)
+    )
+    alone = certify(problem, raw, point)
+    assert calls == [1]
+    stack = certify(problem, np.tile(raw, (2, 1)), np.tile(point, (2, 1)))
+    assert calls == [1]
+    assert_allclose(stack.gap, alone.gap, rtol=1e-6)
 
 
 # --- sets that only a solver knows, and sets that are not convex ----------------------------------

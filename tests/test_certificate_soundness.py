@@ -23,10 +23,21 @@ import numpy as np
 import pytest
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
-from ldpopt.constraints import AtMost, Bounds, Custom, Fixed, Linear, Near, NonNegative, SumsTo
+from ldpopt.constraints import (
+    AtMost,
+    Bounds,
+    Custom,
+    Fixed,
+    Linear,
+    Monotone,
+    Near,
+    NonNegative,
+    SumsTo,
+)
 from ldpopt.errors import InvalidInputError
 from ldpopt.losses.base import ROUNDINGS
 from ldpopt.solve.certificate import (
+    ball_gap,
     box,
     box_kernels,
     competitors,
@@ -37,6 +48,7 @@ from ldpopt.solve.certificate import (
     long_box,
     parts,
     polyhedron,
+    pooled_gap,
     row_programs,
     shared_kinks,
     total_prices,
@@ -312,6 +324,75 @@ def likelihood(generator, kind, count, further=()) -> Iterator[Case]:
         yield Case(problem, stack, points, rises)
 
 
+def pooled(values):
+    """Return fractions pooled to fall, block by block (Ayer et al. 1955)."""
+    blocks = []
+    for value in values:
+        total = value
+        count = 1
+        while blocks and blocks[-1][0] * count < total * blocks[-1][1]:
+            before = blocks.pop()
+            total += before[0]
+            count += before[1]
+        blocks.append((total, count))
+    return [total / count for total, count in blocks for _ in range(count)]
+
+
+def ordered(generator, count) -> Iterator[Case]:
+    """Yield least squares on the simplex in order, for ever: pooled, then projected."""
+    while True:
+        _, target, *_ = quadratic_set(generator, "free")
+        d = len(target)
+        levels = pooled(exact_minima.fractions(target))
+        exact = exact_minima.Quadratic.of(np.ones(d), levels, np.zeros(d), np.ones(d), 1.0)
+        points = moved(
+            generator, exact_minima.as_doubles(exact.minimiser), np.zeros(d), np.ones(d), count
+        )
+        lowest = exact_loss(exact.minimiser, target, 0.0, "variation")
+        rises = [exact_loss(point, target, 0.0, "variation") - lowest for point in points]
+        estimate = FrequencyEstimate(np.tile(target, (count, 1)))
+        problem = Problem(losses.LeastSquares(), [*SIMPLEX, Monotone(np.arange(d))])
+        yield Case(problem, estimate, points, rises)
+
+
+def in_ball(generator, norm, count) -> Iterator[Case]:
+    """Yield least squares on the simplex in a ball, for ever.
+
+    Rises are those above a point that is in the set for sure, and as near to the minimum as that
+    allows.
+    """
+    while True:
+        d = int(generator.integers(3, 7))
+        # Numbers of few bits, so that their sum is exactly 1.
+        shares = 1 + generator.multinomial(2**20 - d, generator.dirichlet(np.ones(d)))
+        centre = shares / 2**20
+        radius = float(10 ** generator.uniform(-4, -0.3))
+        target = centre + generator.normal(size=d) * 10 ** generator.uniform(-3, 6)
+        problem = Problem(losses.LeastSquares(), [*SIMPLEX, Near(centre, radius, norm)])
+        with suppress(InvalidInputError):
+            minimiser = problem.solve(target).frequencies
+            inside = strictly_inside(minimiser, centre, radius, norm)
+            points = moved(generator, minimiser, np.zeros(d), np.ones(d), count)
+            lowest = exact_loss(inside, target, 0.0, "variation")
+            rises = [exact_loss(point, target, 0.0, "variation") - lowest for point in points]
+            estimate = FrequencyEstimate(np.tile(target, (count, 1)))
+            yield Case(problem, estimate, points, rises)
+
+
+def strictly_inside(minimiser, centre, radius, norm):
+    """Return fractions near a minimiser that sum to 1 and are in a ball around the centre."""
+    point = exact_minima.fractions(minimiser)
+    middle = exact_minima.fractions(centre)
+    point[int(np.argmax(minimiser))] += 1 - sum(point)
+    share = Fraction(1, 2**53)
+    while True:
+        away = [(1 - share) * (x - c) for x, c in zip(point, middle, strict=True)]
+        size = sum(abs(x) ** norm for x in away)
+        if size <= Fraction(radius) ** norm:
+            return [c + x for c, x in zip(middle, away, strict=True)]
+        share *= 2
+
+
 def wrong_multipliers(generator, shape):
     """Return numbers that no solver should return, of one kind or mixed."""
     result = generator.normal(size=shape) * 10 ** generator.uniform(-18, 18, shape)
@@ -378,6 +459,29 @@ def on_rows(generator):
             yield wrong_multipliers(generator, len(rows.system.lower))
 
     return mock.patch.object(polyhedron, "_candidates", candidates)
+
+
+def on_prices(generator):
+    """Plant slopes in the place of those from which prices of orders are computed."""
+    prices_of = pooled_gap._prices
+
+    def prices(structure, point, enough):
+        slope = wrong_multipliers(generator, point.slope.shape)
+        return prices_of(structure, point._replace(slope=slope), enough)
+
+    return mock.patch.object(pooled_gap, "_prices", prices)
+
+
+def on_balls(generator):
+    """Plant multipliers of a ball, and vectors in the place of its normals."""
+
+    def multiplier(tangent, *_, **__):
+        shape = tangent.f.shape
+        # Normals are finite, and multipliers not negative: both are made so where they are found.
+        vector = dual.usable(wrong_multipliers(generator, shape), 1e50)
+        return vector, np.abs(dual.usable(wrong_multipliers(generator, shape[:-1]), 1e50))
+
+    return mock.patch.object(ball_gap, "_multiplier", multiplier)
 
 
 def on_cones(generator):
@@ -450,12 +554,24 @@ def families(generator) -> dict:
         result[f"priced, {term}"] = priced(generator, "free", term, 40)
         result[f"priced, {term}, capped"] = priced(generator, "capped", term, 40)
     result["few values"] = sparse(generator, 20)
+    result["compiled, kinks"] = absolute(generator, "capped", as_box, 50)
+    for name in ("orders, free", "orders, compiled"):
+        result[name] = ordered(generator, 20)
+    for norm in (1, 2):
+        result[f"balls, {norm}"] = in_ball(generator, norm, 10)
     return result
 
 
 NAMES = tuple(families(np.random.default_rng(0)))
 
-PLANTS = {"box": on_boxes, "rows": on_rows, "cones": on_cones, "priced": on_shared_kinks}
+PLANTS = {
+    "box": on_boxes,
+    "rows": on_rows,
+    "cones": on_cones,
+    "priced": on_shared_kinks,
+    "orders": on_prices,
+    "balls": on_balls,
+}
 
 
 def plant_of(name, generator):
@@ -473,7 +589,7 @@ def check_family(name, seed, trials, planted) -> Counts:
         with ExitStack() as stack:
             if name.startswith("cones"):
                 stack.enter_context(only_cones())
-            if name.startswith("compiled"):
+            if "compiled" in name:
                 stack.enter_context(as_if_long())
             if name.startswith("priced"):
                 stack.enter_context(without_programs())
@@ -486,7 +602,7 @@ def check_family(name, seed, trials, planted) -> Counts:
 
 def trials_of(name):
     """Return how many points a test can afford."""
-    return {"rows": 16, "cones": 4}.get(name.partition(",")[0], 500)
+    return {"rows": 16, "cones": 4, "orders": 60, "balls": 30}.get(name.partition(",")[0], 500)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -576,7 +692,7 @@ def by_numpy(*arrays):
 def by_kernel(residual, error, f, lower, upper, modulus):
     """Return the same by the compiled kernel; rounding and price are tried apart."""
     nothing = np.zeros(1)
-    return kernels.rise(residual, 0.0, nothing, modulus, f, nothing, error, lower, upper)
+    return kernels.rise(0.0, residual, nothing, modulus, f, nothing, error, lower, upper)
 
 
 def check_rise_of_separate_values(seed, curved, rise):

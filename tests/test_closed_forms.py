@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ldpopt import closed_form
-from ldpopt.closed_form import mle_apx, norm_sub, water_level
+from ldpopt.closed_form import at_most, mle_apx, norm_sub, water_level
 from ldpopt.errors import InvalidInputError
 from tests import reference
 from tests.tolerances import ROUNDING, SUM
@@ -423,3 +423,13 @@ def test_norm_mul_is_exact(f, total):
 def test_norm_mul_has_no_answer_without_a_positive_value(f, words):
     with pytest.raises(InvalidInputError, match=words):
         closed_form.norm_mul(np.array(f))
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 9])
+def test_of_equal_values_the_first_are_kept(k):
+    f = np.array([[0.5, 0.75, 0.5, 0.5, 0.75], [0.25, 0.25, -1.0, 0.25, 0.0]])
+    order = np.argsort(-f, axis=-1, kind="stable")[:, :k]
+    kept = np.full(f.shape, -np.inf)
+    np.put_along_axis(kept, order, np.take_along_axis(f, order, axis=-1), axis=-1)
+    assert np.array_equal(at_most(f, k), norm_sub(kept))
+    assert np.array_equal(at_most(f[0], k), norm_sub(kept[0]))

@@ -571,6 +571,9 @@ def test_losses_of_users_are_refused():
         def value(self, f, estimate):
             return 2 * super().value(f, estimate)
 
+        def gradient(self, f, estimate):
+            return 2 * super().gradient(f, estimate)
+
     with pytest.raises(UnsupportedProblemError, match="takes one of the losses"):
         certified(ldpopt.Problem(Doubled(), SIMPLEX), [0.5, 0.25], [0.625, 0.375])
 

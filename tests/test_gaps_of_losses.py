@@ -9,6 +9,8 @@ from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
 from ldpopt.constraints import Bounds, Fixed, Linear, Monotone, NonNegative, SumsTo, TopSet
 from ldpopt.losses.normalised import TiltedGaussianMLE
 from ldpopt.solve.certificate import box, long_box, total_prices
+from ldpopt.solve.certificate.kernels import BLOCK
+from ldpopt.solve.certificate.pooled_gap import pooled_gap
 from tests.test_certificate_soundness import as_if_long
 
 D = 40
@@ -68,6 +70,33 @@ def test_two_sweeps_prove_what_many_passes_prove(loss, values):
     assert float(quick.mu) == pytest.approx(float(expected.mu), rel=1e-9)
     assert float(quick.terms) == pytest.approx(float(expected.terms), rel=1e-9)
     assert beside.gap > 10 * quick.gap + 1e-14
+
+
+def test_bounds_of_each_value_are_read_past_the_first_block():
+    d = 3 * BLOCK
+    generator = np.random.default_rng(2)
+    upper = generator.uniform(0.5, 4, d) / d
+    problem = Problem(losses.LeastSquares(), [Bounds(0.0, upper), SumsTo(1.0)])
+    estimate = FrequencyEstimate(generator.normal(1, 1, d) / d)
+    minimiser = problem.minimise(estimate)
+    expected = box.bound(problem, estimate, minimiser)
+    with as_if_long():
+        quick = long_box.long_bound(problem, estimate, minimiser)
+    assert quick.gap <= 1e-13 * quick.terms
+    assert float(quick.mu) == pytest.approx(float(expected.mu), rel=1e-9)
+
+
+@pytest.mark.parametrize("order", [np.arange(D), np.random.default_rng(3).permutation(D)])
+def test_one_sweep_along_a_chain_proves_what_prefix_sums_prove(order):
+    problem = Problem(losses.LeastSquares(), [*BOXES["simplex"], Monotone(order)])
+    minimiser = problem.minimise(UNARY)
+    for step, accepts in ((0.0, True), (1e-3, False)):
+        point = minimiser + step * MOVED[np.argsort(order)]
+        expected = pooled_gap(problem, UNARY, point)
+        with as_if_long():
+            swept = pooled_gap(problem, UNARY, point)
+        assert float(swept.gap) == pytest.approx(float(expected.gap), rel=1e-6, abs=1e-16)
+        assert (swept.gap <= 1e-12 * swept.terms) == accepts
 
 
 def test_gaps_above_rounding_and_other_losses_are_for_all_multipliers():

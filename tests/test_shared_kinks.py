@@ -9,6 +9,7 @@ from ldpopt import FrequencyEstimate, Problem, certify, losses
 from ldpopt.constraints import Bounds, NonNegative, SumsTo
 from ldpopt.solve.certificate import box, polyhedron, shared_kinks
 from ldpopt.solve.certificate.intervals import Box
+from tests.test_certificate_soundness import as_if_long
 
 D = 60
 
@@ -146,3 +147,25 @@ def test_several_prices_leave_each_other_what_they_explain(loss):
     quick = box.gap(problem, FrequencyEstimate(estimate_of(0)), solution.frequencies)
     # Points of solvers are right to about 1e-8.
     assert np.all(quick <= 1e-6 * solution.certificate.scale)
+
+
+def test_of_a_long_vector_one_look_is_enough_where_the_terms_vanish(monkeypatch):
+    problem = Problem(losses.MaxAbsolute(), [NonNegative(), SumsTo(1.0)])
+    estimate = FrequencyEstimate([0.5, 0.4, 0.3, -0.6])
+    minimiser = problem.minimise(estimate)
+    # What the smallest and the largest value give each other costs far less than is promised.
+    point = minimiser + 1e-11 * np.array([1.0, 0.0, -1.0, 0.0])
+    looks = []
+    settled = box.settled_multiplier
+
+    def counted(*arguments):
+        looks.append(1)
+        return settled(*arguments)
+
+    monkeypatch.setattr(box, "settled_multiplier", counted)
+    alone = certify(problem, estimate, point)
+    number = len(looks)
+    with as_if_long():
+        quick = certify(problem, estimate, point)
+    assert len(looks) - number == 1 < number
+    assert quick.gap <= 1e-8 * alone.scale

@@ -348,3 +348,14 @@ def test_the_slope_of_a_heavy_logarithm_is_no_end_of_the_search(further):
     solution = Problem(heavy, [*SIMPLEX, *further]).solve([0.4, 0.3, 0.1, 0.2, 0.01, 0.01])
     assert solution.path == "closed-form"
     assert solution.certificate.is_optimal(1e-9, relative=True)
+
+
+@pytest.mark.parametrize("factor", [1e-100, 1e-20, 1e-6, 1e12])
+def test_a_factor_before_a_whole_loss_changes_no_minimum(factor):
+    constraints = [*SIMPLEX, Bounds(0.0, 0.3)]
+    estimate = ESTIMATE.frequencies
+    distance = losses.Custom(lambda f, target: cp.sum_squares(f - target))
+    solution = Problem(factor * distance, constraints).solve(estimate)
+    assert solution.status == "optimal"
+    expected = Problem(losses.LeastSquares(), constraints).minimise(estimate)
+    assert_allclose(solution.frequencies, expected, atol=SOLVER["CLARABEL"])

@@ -35,6 +35,12 @@ Array = NDArray[np.float64]
 ROUNDINGS = 32 * float(np.finfo(np.float64).eps)
 """Error of a gradient relative to its size: 64 operations, each rounded by half of eps."""
 
+# Weights of a sum within this power of two of 1 are left as they are for solvers.
+_NEAR_ONE = 10
+
+# Of two: products with the terms' own units are still numbers.
+_LARGEST_POWER = 900
+
 _ONE = np.ones(1).tobytes()
 
 
@@ -853,9 +859,13 @@ class WeightedSum(SeparableLoss):
         return tuple(result) if is_finer else None
 
     def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
-        """Return the largest factor of a term."""
+        """Return the largest factor of a term, in a unit in which the weights are near 1."""
         pairs = zip(self.terms, constants, strict=True)
-        return max(term.cone_factor(d, numbers) for term, (_, numbers) in pairs)
+        finest = max(term.cone_factor(d, numbers) for term, (_, numbers) in pairs)
+        # A parameter may take any value after the program is compiled.
+        if self._open_weights:
+            return finest
+        return finest * _unit_of([weight for weight in self.weights if weight > 0])
 
     def cone_form(
         self,
@@ -865,7 +875,7 @@ class WeightedSum(SeparableLoss):
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return the weighted sum of the terms' forms, in the unit of the finest."""
         d = f.size
-        # The finest unit of all terms, so that none of them vanishes in a solver's tolerance.
+        # A fine unit, so that none of the terms vanishes in a solver's tolerance.
         common = self.cone_factor(d, constants)
         weights: dict[int, Any] = dict(enumerate(self.weights))
         open_weights = self._open_weights
@@ -915,6 +925,18 @@ def _summands(loss: Loss) -> tuple[list[Loss], list[Any]]:
         return list(loss.terms), list(loss.weights)
     terms, weights = loss._recipe.args
     return list(terms), list(weights)
+
+
+def _unit_of(weights: Sequence[float]) -> float:
+    """Return a power of two for weights that are all far below 1, or all far above; else 1.
+
+    A factor of 1e-20 before a whole loss would leave nothing above a solver's tolerance.
+    """
+    _, highest = math.frexp(max(weights, default=1.0))
+    _, lowest = math.frexp(min(weights, default=1.0))
+    if highest < -_NEAR_ONE:
+        return 2.0 ** min(-highest, _LARGEST_POWER)
+    return 2.0**-lowest if lowest > _NEAR_ONE else 1.0
 
 
 def _times(weight: Any, form: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:

@@ -33,8 +33,8 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve import feasibility
 from ldpopt.solve.certificate import box, certify, few_values, polyhedron
 from ldpopt.solve.certificate.ball_gap import ball_gap
-from ldpopt.solve.certificate.certificate import scale_of, terms_of
-from ldpopt.solve.certificate.evidence import SizedGap
+from ldpopt.solve.certificate.certificate import scale_of, share_at_stake, terms_of
+from ldpopt.solve.certificate.evidence import VANISHING, SizedGap, is_within
 from ldpopt.solve.certificate.pooled_gap import pooled_gap
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.plan import Outcome, Plan
@@ -43,9 +43,6 @@ from ldpopt.solve.slope_gap import slope_gap
 from ldpopt.solve.status import ACCURACIES, Accuracy, Status, Tolerances
 
 Array = NDArray[np.float64]
-
-# By how much more than its terms a loss may be at stake: beyond it a search would not search.
-_LARGEST_SHARE = 1e3
 
 
 class Judgement(NamedTuple):
@@ -81,7 +78,7 @@ def judge(
         reasons.append(f"{_worst(formulation, point)} is violated by {largest:.2g}")
     bound = _bound(formulation, start, point, plan, accuracy)
     # This test comes first: it passes almost always, and spares the loss's value.
-    if not np.all(bound.gap <= tolerances.gap * bound.terms):
+    if not is_within(bound.gap, bound.terms, tolerances.gap):
         reasons += _doubts(formulation, start, point, bound.gap, tolerances.gap)
     # Solvers often stop short of tolerances that are tighter than these: a small gap proves the
     # point whatever they say of it. That of a convex part alone does not.
@@ -165,7 +162,7 @@ def _bound(
 
 def _is_small(bound: SizedGap | None, tolerance: float) -> bool:
     """Return whether a bound is known and proves the accuracy."""
-    return bound is not None and bool(np.all(bound.gap <= tolerance * bound.terms))
+    return bound is not None and is_within(bound.gap, bound.terms, tolerance)
 
 
 def _at_hand(
@@ -188,9 +185,7 @@ def _by_programs(
     # units of the terms alone, which may be small beside what is at stake.
     terms = terms_of(formulation, start, point)
     size = scale_of(formulation, start, point, terms, value)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares = np.where(is_defined & (terms > 0), size / terms, 1.0)
-    share = min(max(float(shares.min()), 1.0), _LARGEST_SHARE)
+    share = share_at_stake(size, terms)
     # With kinks the terms of a program are others than these.
     sufficient = (
         tolerance * share if formulation.loss.smooth_part is formulation.loss else tolerance
@@ -212,13 +207,14 @@ def _doubts(
     if not np.isfinite(value).all():
         return ["the loss is infinite there"]
     size = size_of(formulation, start, point, value)
-    if np.all(gap <= tolerance * size):
+    if is_within(gap, size, tolerance):
         return []
     # The bound so far was a quick one, or the search for it ended early, by looser programs: that
     # it is large proves nothing against the point.
     certificate = certify(formulation, start, point)
-    gap = np.fmin(gap, certificate.gap)
-    excessive = gap[~(gap <= tolerance * size)]
+    # A quick bound does not see what vanishes below the smallest doubles.
+    gap = np.where(size < VANISHING, certificate.gap, np.fmin(gap, certificate.gap))
+    excessive = gap[~(gap <= np.where(np.isfinite(size), tolerance * size, 0.0))]
     if not excessive.size:
         return []
     if np.isinf(excessive).any():

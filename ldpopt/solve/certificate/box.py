@@ -18,7 +18,7 @@ from ldpopt.solve.certificate.evidence import Evidence, Explanation
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.long_box import long_bound
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, MixedLoss, minorant
-from ldpopt.solve.certificate.parts import absolute_sum, parts_of
+from ldpopt.solve.certificate.parts import absolute_sum, is_long, parts_of
 from ldpopt.solve.certificate.shared_kinks import are_known
 from ldpopt.solve.certificate.total_prices import (
     Bound,
@@ -101,12 +101,16 @@ class Model(NamedTuple):
         Everything that is known of the competitors, and the bounds that have multipliers.
     total
         What the values sum to, or None.
+    size
+        What gaps of long vectors are relative to beside Σ |g_v f_v|, which vanishes at a minimum
+        where slopes of shared kinks may be 0; else 0.
     """
 
     tangent: Minorant
     limits: Box
     bounds: Box
     total: float | None
+    size: Array
 
     @classmethod
     def of(cls, formulation: Formulation, start: FrequencyEstimate, point: Array) -> Model:
@@ -115,7 +119,10 @@ class Model(NamedTuple):
         loss = formulation.loss.convexified(point, start)
         limits = within_sublevel(loss, start, point, reach(loss, start, region), is_box=True)
         tangent = minorant(loss, start, point, *limits)
-        return cls(tangent, limits, stated(loss, start, region, point), region.total)
+        size = np.zeros(())
+        if is_long(start.d) and loss.has_shared_kinks:
+            size = np.abs(loss.value(point, start) - loss.offset(start))
+        return cls(tangent, limits, stated(loss, start, region, point), region.total, size)
 
     def bound(self, enough: Array | float = 0.0) -> Bound:
         """Return the better gap of two multipliers of the total, or one that is small enough."""
@@ -151,7 +158,7 @@ class Model(NamedTuple):
         multiplier = settled_multiplier if tangent.shared_kinks else common_multiplier
         mu = np.zeros(terms.shape)
         gap = np.full(terms.shape, np.inf)
-        limit = np.maximum(negligible(tangent.f.shape[-1]) * terms, enough)
+        limit = np.maximum(negligible(tangent.f.shape[-1]) * (terms + self.size), enough)
         for near in distances(enough):
             other_mu = usable(multiplier(tangent, self.bounds, near))
             other_gap = self._gap_at(other_mu, excess)

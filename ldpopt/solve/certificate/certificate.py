@@ -32,6 +32,7 @@ from ldpopt.solve.certificate.competitors import AT_END, domain_of
 from ldpopt.solve.certificate.convex_program import ProgramCertificate, certify_program
 from ldpopt.solve.certificate.evidence import (
     SMALLEST_SCALE,
+    VANISHING,
     Evidence,
     Explanation,
     SizedGap,
@@ -167,8 +168,11 @@ class Certificate:
         in units of ``size``.
         """
         tol = validate.real("tol", tol, above=0)
-        gap_limit = tol * self.scale if relative else tol
         violation_limit = tol * self.size if relative else tol
+        gap_limit: Array | float = tol
+        if relative:
+            # What overflows is no measure of a gap.
+            gap_limit = np.where(np.isfinite(self.scale), tol * self.scale, 0.0)
         return bool(np.all(self.gap <= gap_limit) and np.all(self.violation <= violation_limit))
 
     @property
@@ -192,6 +196,13 @@ class Certificate:
 # that a certificate promises is enough.
 _LONG_FOR_ROWS = 2048
 _PROMISED = 1e-8
+
+# A tenth of it is enough for each trial of a stack: solvers' points are hardly nearer, so that a
+# program for each would find no smaller gap.
+_OF_STACKS = 1e-9
+
+# By how much more than its terms a loss may be at stake: beyond it a search would not search.
+_LARGEST_SHARE = 1e3
 
 _SCALARS = ("gap", "violation", "stationarity", "complementarity")
 
@@ -328,6 +339,10 @@ def _certificate(problem: Formulation, start: FrequencyEstimate, point: Array) -
     evidence = _evidence(problem, start, point)
     gap = evidence.gap
     reasons = [str(reason) for reason in evidence.reason.ravel() if reason]
+    if evidence.terms.min() < VANISHING and (gone := _vanishes(problem, start, point)).any():
+        gap = np.where(gone, np.inf, gap)
+        reasons = ["products of slopes and frequencies vanish below the smallest doubles: state "
+                   "the loss in another unit"]  # fmt: skip
     lowest = point.min(axis=-1)
     largest = point.max(axis=-1)
     measure = partial(scale_of, problem, start, point, evidence.terms)
@@ -349,6 +364,14 @@ def _certificate(problem: Formulation, start: FrequencyEstimate, point: Array) -
         explain=partial(_multipliers, problem, point, evidence),
         measure=measure,
     )
+
+
+def _vanishes(problem: Formulation, start: FrequencyEstimate, point: Array) -> Array:
+    """Return where the largest slope times the largest frequency is lost, though neither is 0."""
+    steepest = np.max(np.abs(problem.loss.gradient(point, start)), axis=-1)
+    largest = np.max(np.abs(point), axis=-1)
+    product = steepest * np.where(largest > 0, largest, 1.0)
+    return np.asarray((steepest > 0) & (product < VANISHING))
 
 
 def _is_finite(
@@ -404,7 +427,10 @@ def _convex_evidence(problem: Formulation, start: FrequencyEstimate, point: Arra
     if box.applies(problem, start.d):
         return _box_evidence(problem, start, point)
     is_long = start.d >= _LONG_FOR_ROWS
-    by_program = _PROMISED if is_long and point.ndim == 1 else polyhedron.SUFFICIENT
+    is_stack = point.ndim > 1
+    by_program = _OF_STACKS if is_stack else polyhedron.SUFFICIENT
+    if is_long:
+        by_program = _PROMISED * _share_at_stake(problem, start, point)
     quick = pooled_gap(problem, start, point)
     # Where a row may hold is plain; in a ball only a cone program would know better.
     has_rows = quick is not None
@@ -413,15 +439,30 @@ def _convex_evidence(problem: Formulation, start: FrequencyEstimate, point: Arra
     if quick is None:
         return polyhedron.evidence(problem, start, point, by_program)
     # A short vector gets the better of both, unless rounding is all that they differ by.
-    is_worth_rows = has_rows and point.ndim == 1 and not is_long
-    sufficient = ROUNDING if is_worth_rows else _PROMISED
-    if point.ndim > 1:
-        sufficient = polyhedron.SUFFICIENT
-    if np.all(quick.gap <= sufficient * quick.terms):
+    is_worth_rows = has_rows and not is_stack and not is_long
+    sufficient = _OF_STACKS if is_stack and not is_long else _PROMISED
+    if is_worth_rows:
+        sufficient = ROUNDING
+    # An infinite gap is for the rows, which know the reason.
+    is_known = np.isfinite(quick.gap)
+    is_enough = np.all(is_known & (quick.gap <= sufficient * quick.terms))
+    # Terms may vanish at a minimum; the rest of what a promise is relative to takes two more looks.
+    if not is_enough and sufficient == _PROMISED:
+        scale = scale_of(problem, start, point, quick.terms)
+        is_enough = np.all(is_known & (quick.gap <= _PROMISED * scale))
+    if is_enough:
         # The multipliers of all rows take a system or a program per trial: for who reads them.
         explain = partial(_explained_by_rows, problem, start, point)
         return Evidence(quick.gap, quick.terms, np.full(quick.gap.shape, ""), explain)
     return _with_smaller_gap(polyhedron.evidence(problem, start, point, by_program), quick)
+
+
+def _share_at_stake(problem: Formulation, start: FrequencyEstimate, point: Array) -> float:
+    """Return ``share_at_stake`` of a point; 1 where kinks give programs other terms."""
+    if problem.loss.smooth_part is not problem.loss:
+        return 1.0
+    terms = terms_of(problem, start, point)
+    return share_at_stake(scale_of(problem, start, point, terms), terms)
 
 
 def _box_evidence(problem: Formulation, start: FrequencyEstimate, point: Array) -> Evidence:
@@ -462,13 +503,24 @@ def scale_of(
 
     Nothing of it has a unit of its own: a loss in other units has the same status.
     """
-    if value is None:
-        value = problem.loss.value(point, start)
     with np.errstate(all="ignore"):
+        if value is None:
+            value = problem.loss.value(point, start)
         at_zero = problem.loss.value(np.zeros(point.shape), start)
         at_stake = np.where(np.isfinite(at_zero), np.abs(value - at_zero), 0.0)
-    size = np.abs(value - problem.loss.offset(start))
-    return np.asarray(size + terms + at_stake + SMALLEST_SCALE)
+        size = np.abs(value - problem.loss.offset(start))
+        return np.asarray(size + terms + at_stake + SMALLEST_SCALE)
+
+
+def share_at_stake(scale: Array, terms: Array) -> float:
+    """Return by how much scales exceed Σ |g_v f_v|, the smallest of all trials; 1 if it is unknown.
+
+    A search for multipliers counts in units of these terms, and a promise in those of scales.
+    """
+    is_known = np.isfinite(scale) & (terms > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = np.where(is_known, scale / terms, 1.0)
+    return min(max(float(shares.min()), 1.0), _LARGEST_SHARE)
 
 
 def terms_of(problem: Formulation, start: FrequencyEstimate, point: Array) -> Array:

@@ -14,6 +14,15 @@ Array = NDArray[np.float64]
 SMALLEST_SCALE = 1e-280
 """What a scale is where all terms vanish, so that rounding below the doubles is not large to it."""
 
+VANISHING = 1e-260
+"""Below it products may have lost digits to the smallest doubles, or count little in that scale."""
+
+
+def is_within(gap: Array, scale: Array, tolerance: float) -> bool:
+    """Return whether gaps are within a tolerance of scales that are numbers, and not vanishing."""
+    is_number = (scale >= VANISHING) & (scale < np.inf)
+    return bool(np.all(is_number & (gap <= tolerance * scale)))
+
 
 class Explanation(NamedTuple):
     """The multipliers, and how well they explain the gradient: fields of a ``Certificate``.

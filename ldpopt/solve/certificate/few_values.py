@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form import at_most
-from ldpopt.constraints import Fixed
+from ldpopt.constraints import Bounds
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import LeastSquares, Loss
 from ldpopt.solve.certificate import box
@@ -33,8 +33,7 @@ def best_of_all_supports(
     gaps = np.empty(point.shape[:-1])
     for trial in np.ndindex(gaps.shape):
         best = at_most(target[trial], size, total)
-        zeros = np.flatnonzero(best == 0)
-        held = Fixed(zeros, np.zeros(len(zeros)))
+        held = Bounds(upper=np.where(best > 0, np.inf, 0.0))
         on_support = Formulation(formulation.loss, (*formulation.convex_constraints, held))
         gaps[trial] = box.gap(on_support, start[trial], best) + _difference(
             point[trial], best, target[trial]

@@ -101,8 +101,8 @@ def _free(slope: Array, lower: Array, upper: Array) -> tuple[float, float]:
 
 
 def rise(
-    slope: Array,
     roundings: float,
+    slope: Array,
     error: Array,
     modulus: Array,
     f: Array,
@@ -145,6 +145,48 @@ def rise(
     steps, vectors = operands(slope, error, modulus, f, price, price_error, lower, upper)
     lanes = np.zeros(BLOCK)
     _rise(d, roundings, steps, lanes, *vectors)
+    with np.errstate(over="ignore"):
+        total = float(with_rounding(np.asarray(np.sum(lanes)), d // BLOCK + BLOCK + 2))
+    return math.inf if math.isnan(total) else total
+
+
+def kinked_rise(
+    f: Array,
+    place: Array,
+    below: Array,
+    above: Array,
+    price: Array,
+    price_error: Array,
+    lower: Array,
+    upper: Array,
+) -> float:
+    """Return an upper bound of Σ_v max_{lower <= s <= upper} ℓ_v(f_v) - ℓ_v(s_v) - p_v (f_v - s_v).
+
+    Parameters
+    ----------
+    f
+        The point, shape (d,), inside the bounds or not. All other arrays have the shape (d,), or
+        (1,) where they are the same for all values.
+    place, below, above
+        ℓ has one kink, and the slopes below and above on its sides.
+    price, price_error
+        p_v is any number within price_error_v of price_v.
+    lower, upper
+        Bounds of s, infinite if a side has none.
+
+    Returns
+    -------
+    A number >= 0, infinite where a fall without bound is steeper than its price.
+
+    Notes
+    -----
+    The maximum is at the kink or at an end. Its three terms cancel at the minimum, and each is
+    charged with 4 eps of its size.
+    """
+    d = len(f)
+    steps, vectors = operands(f, place, below, above, price, price_error, lower, upper)
+    lanes = np.zeros(BLOCK)
+    _kinked_rise(d, steps, lanes, *vectors)
     with np.errstate(over="ignore"):
         total = float(with_rounding(np.asarray(np.sum(lanes)), d // BLOCK + BLOCK + 2))
     return math.inf if math.isnan(total) else total
@@ -300,3 +342,66 @@ def _rise(
             # NaN is no larger than any number, and must not get lost.
             larger = fall if fall != fall else larger
             total[k] += larger
+
+
+@compiled
+def _fall(x: float, s: float, kink: float, below: float, above: float, price: float) -> float:
+    """Return ℓ(x) - ℓ(s) - p (x - s), raised by its rounding."""
+    start = x - kink
+    height = (below if start < 0.0 else above) * start
+    end = s - kink
+    depth = (below if end < 0.0 else above) * end
+    paid = price * (x - s)
+    return height - depth - paid + 4.0 * EPS * (abs(height) + abs(depth) + abs(paid))
+
+
+@compiled
+def _kinked_rise(
+    d: int,
+    steps: NDArray[np.int64],
+    total: Array,
+    f: Array,
+    place: Array,
+    below: Array,
+    above: Array,
+    price: Array,
+    price_error: Array,
+    lower: Array,
+    upper: Array,
+) -> None:
+    """Add the rises of each place in a block to an array."""
+    for start in range(0, d, BLOCK):
+        count = min(BLOCK, d - start)
+        first = start * steps
+        values = f[first[0] : first[0] + count]
+        kinks = place[first[1] : first[1] + count]
+        belows = below[first[2] : first[2] + count]
+        aboves = above[first[3] : first[3] + count]
+        prices = price[first[4] : first[4] + count]
+        errors = price_error[first[5] : first[5] + count]
+        lows = lower[first[6] : first[6] + count]
+        highs = upper[first[7] : first[7] + count]
+        for k in range(count):
+            x = values[k]
+            kink = kinks[k]
+            pays = prices[k]
+            error = errors[k]
+            # The range is widened to hold the point, so that no maximum is negative.
+            low = lows[k] if lows[k] < x else x
+            high = highs[k] if highs[k] > x else x
+            between = low if kink < low else kink
+            between = high if between > high else between
+            largest = _fall(x, between, kink, belows[k], aboves[k], pays) + error * abs(x - between)
+            # Without a bound there is no end to a fall that is steeper than its price.
+            is_open = (low == -np.inf and pays - error < belows[k]) or (
+                high == np.inf and pays + error > aboves[k]
+            )
+            # NaN is no larger than any number, and must not get lost.
+            end = x if low == -np.inf else low
+            to_end = _fall(x, end, kink, belows[k], aboves[k], pays) + error * abs(x - end)
+            largest = to_end if to_end > largest or to_end != to_end else largest
+            end = x if high == np.inf else high
+            to_end = _fall(x, end, kink, belows[k], aboves[k], pays) + error * abs(x - end)
+            largest = to_end if to_end > largest or to_end != to_end else largest
+            largest = 0.0 if largest < 0.0 else largest
+            total[k] += np.inf if is_open else largest

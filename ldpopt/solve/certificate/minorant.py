@@ -112,22 +112,13 @@ class Tangent:
         arrays = (self.slope, self.further_error, self.modulus, self.f, price, error, lower, upper)
         shape = self.f.shape
         if is_long(shape[-1]):
-            return self._long_rise(arrays)
+            from ldpopt.solve.certificate import kernels  # imports numba
+
+            return _trial_by_trial(partial(kernels.rise, self.roundings), arrays, shape[:-1])
         rise = np.zeros(shape[:-1])
         for _, pieces in parts_of(*arrays):
             rise = rise + _rise_of(self.roundings, *pieces)
         return with_rounding(rise, count_of_parts(shape[-1]))
-
-    def _long_rise(self, arrays: tuple[Array, ...]) -> Array:
-        """Return the rise trial by trial, with every array read once."""
-        from ldpopt.solve.certificate import kernels  # imports numba
-
-        shape = self.f.shape[:-1]
-        rise = np.empty(shape)
-        for trial in np.ndindex(shape):
-            slope, *others = (vector_of(array, trial, shape) for array in arrays)
-            rise[trial] = kernels.rise(slope, self.roundings, *others)
-        return rise
 
     def slope_towards(self, price: Array) -> Array:
         """Return the gradient; the price itself where the loss holds a value at 0."""
@@ -157,6 +148,11 @@ class KinkedLoss:
     def rise(self, price: Array, error: Array, lower: Array, upper: Array) -> Array:
         """Return the maximum, which is at the kink or at an end of the bounds."""
         place, below, above = self.kinks
+        if is_long(self.f.shape[-1]):
+            from ldpopt.solve.certificate import kernels  # imports numba
+
+            arrays = (self.f, place, below, above, price, error, lower, upper)
+            return _trial_by_trial(kernels.kinked_rise, arrays, self.f.shape[:-1])
         # The range is widened to hold the point, so that no maximum is negative.
         lower = np.minimum(lower, self.f)
         upper = np.maximum(upper, self.f)
@@ -367,6 +363,16 @@ class MixedLoss:
             missing = missing - (taken - slope)
             chosen.append(taken)
         return chosen
+
+
+def _trial_by_trial(
+    rise: Callable[..., float], arrays: Sequence[Array], shape: tuple[int, ...]
+) -> Array:
+    """Return the rise of each trial, with every array read once."""
+    result = np.empty(shape)
+    for trial in np.ndindex(shape):
+        result[trial] = rise(*(vector_of(array, trial, shape) for array in arrays))
+    return result
 
 
 def _rise_of(

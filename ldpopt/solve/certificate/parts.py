@@ -66,9 +66,9 @@ def absolute_sum(first: Array, second: Array | None = None) -> Array:
             total = total + np.sum(size, axis=-1)
             continue
         weights = second[..., part]
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             size *= np.abs(weights)
-        part_total = np.sum(size, axis=-1)
+            part_total = np.sum(size, axis=-1)
         if np.isnan(part_total).any():
             size[weights == 0] = 0.0
             part_total = np.sum(size, axis=-1)

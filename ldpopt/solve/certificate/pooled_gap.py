@@ -108,11 +108,13 @@ def pooled_gap(
     rows = _Point(point.reshape(-1, d), slope, by_trial, region.total)
     terms = absolute_sum(tangent.slope, point)
     gap: Array | None = None
-    for prices in _prices(structure, rows, enough):
-        proved = _gap_at(prices, tangent, limits)
-        gap = proved if gap is None else np.minimum(gap, proved)
-        if np.all(gap <= np.maximum(negligible(d) * terms, enough)):
-            break
+    # Slopes near the largest double add up to more: what overflows proves nothing.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for prices in _prices(structure, rows, enough):
+            proved = _gap_at(prices, tangent, limits)
+            gap = proved if gap is None else np.minimum(gap, proved)
+            if np.all(gap <= np.maximum(negligible(d) * terms, enough)):
+                break
     return None if gap is None else SizedGap(gap, terms)
 
 
@@ -121,11 +123,10 @@ def _gap_at(prices: Prices, tangent: Tangent, limits: Box) -> Array:
     shape = tangent.f.shape
     # Where a slope is infinite or NaN there are no multipliers that prove anything.
     price = usable(prices.price).reshape(shape)
-    with np.errstate(invalid="ignore", over="ignore"):
-        error = prices.error.reshape(*shape[:-1], -1)
-        rise = tangent.rise(price, error, *limits)
-        products = prices.products.reshape(shape[:-1])
-        gap = rise + products * (1 + (shape[-1] + 16) * EPS)
+    error = prices.error.reshape(*shape[:-1], -1)
+    rise = tangent.rise(price, error, *limits)
+    products = prices.products.reshape(shape[:-1])
+    gap = rise + products * (1 + (shape[-1] + 16) * EPS)
     return np.where(np.isfinite(gap), np.maximum(gap, 0.0), np.inf)
 
 
@@ -420,7 +421,7 @@ def _excess_of_groups(groups: Groups, f: Array) -> tuple[Array, Array]:
     """
     d = f.shape[-1]
     largest = max(float(f.max()), -float(f.min()), _SMALLEST)
-    unit = 2.0 ** (math.ceil(math.log2(largest)) + math.ceil(math.log2(d + 2)))
+    unit = np.ldexp(1.0, math.ceil(math.log2(largest)) + math.ceil(math.log2(d + 2)))
     high = (unit + f) - unit
     low = f - high
     excess = (groups.sums(high) - groups.totals) + groups.sums(low)

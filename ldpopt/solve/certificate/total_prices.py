@@ -191,8 +191,12 @@ def kinked_multiplier(loss: KinkedLoss, limits: Box, total: float) -> Array:
     # that its slope lasts.
     rising = np.where(clipped >= place, above, below)
     falling = np.where(clipped <= place, below, above)
-    rise = _last_price(rising, limits.upper - clipped, missing)
-    fall = -_last_price(-falling, clipped - limits.lower, -missing)
+    # Each takes a sort, and one vector needs one of them.
+    rise = fall = np.zeros(missing.shape)
+    if np.any(missing > 0):
+        rise = _last_price(rising, limits.upper - clipped, missing)
+    if np.any(missing < 0):
+        fall = -_last_price(-falling, clipped - limits.lower, -missing)
     # At the total already: any price between the slopes, and the one nearest to 0 by choice.
     highest = np.min(np.where(clipped < limits.upper, rising, np.inf), axis=-1)
     lowest = np.max(np.where(clipped > limits.lower, falling, -np.inf), axis=-1)
