@@ -17,10 +17,7 @@ from ldpopt.solve.coverage import (
     _MORE_CONSTRAINTS,
     _MORE_LOSSES,
     _N,
-    _NOT_CERTIFIED,
     PATHS,
-    _cell,
-    _estimate,
     coverage,
 )
 from tests.commands import run
@@ -93,18 +90,6 @@ def test_all_losses_and_constraints_have_rows():
     assert paths["Huber", ("Margins",)] == "closed form"
     assert paths["HardThreshold", ()] == "iterative"
     assert paths["BinomialMLE", ("AtMost",)] == "no path"
-
-
-def test_forms_that_no_test_certifies_are_not_counted():
-    problem = Problem(
-        ALL_LOSSES["LeastSquares"],
-        [ALL_CONSTRAINTS["Monotone"], ALL_CONSTRAINTS["Near, 1-norm"]],
-    )
-    estimate = _estimate(oracles.OUE(1.0, D))
-    assert problem.plan(estimate).name.startswith(_NOT_CERTIFIED)
-    names = ("Monotone", "Near, 1-norm")
-    cell = _cell("LeastSquares", problem.loss, names, problem.constraints, estimate)
-    assert (cell.path, cell.has_form) == ("not certified", False)
 
 
 @pytest.mark.parametrize("name", ALL_LOSSES)

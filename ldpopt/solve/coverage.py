@@ -18,14 +18,11 @@ from ldpopt.solve.plan import Plan
 from ldpopt.solve.problem import Problem
 from ldpopt.tables import html_of
 
-Path = Literal[
-    "closed form", "one root", "not certified", "iterative", "conic", "no minimum", "no path"
-]
+Path = Literal["closed form", "one root", "iterative", "conic", "no minimum", "no path"]
 
 PATHS: dict[Path, str] = {
     "closed form": "form",
     "one root": "root",
-    "not certified": "form?",
     "iterative": "steps",
     "conic": "cone",
     "no minimum": "none",
@@ -39,10 +36,6 @@ _D = 6
 _N = 1_000
 _POINT = np.array([0.325, 0.325, 0.12, 0.1, 0.09, 0.04])
 _COUNTS = [300, 280, 150, 120, 90, 60]
-
-# Each multiplier of the ball takes thousands of evaluations of the slopes: these forms are too slow
-# to be certified on thirty inputs for every triple, as all others are.
-_NOT_CERTIFIED = "ball, split by slopes"
 
 _LOSSES: dict[str, losses.Loss] = {
     "LeastSquares": losses.LeastSquares(),
@@ -270,6 +263,4 @@ def _path_of(plan: Plan) -> Path:
         return "no path"
     except InvalidInputError:
         return "no minimum"
-    if plan.name.startswith(_NOT_CERTIFIED):
-        return "not certified"
     return "one root" if "one root" in plan.name else "closed form"
