@@ -135,3 +135,16 @@ def test_noise_that_hides_the_frequencies_leaves_the_steps_on_course():
     assert divergence_rows(rows, np.ones(d), reference, 1.0, 0.05, f).all()
     assert_allclose(f.sum(), 1.0, atol=1e-12)
     assert abs(Near(reference, 0.05, "kl").violation(f[0])) <= 1e-12
+
+
+@pytest.mark.parametrize("norm", [1, 2])
+def test_a_likelihood_that_only_the_ball_holds_has_a_minimum(norm):
+    raw = oracles.GRR(1.0, 6).estimate([300, 280, 150, 120, 90, 60], 1_000)
+    ball = Near(np.full(6, 1 / 6), 0.2, norm)
+    for more in ([], [NonNegative()]):
+        solution = Problem(losses.MultinomialMLE(), [*more, ball]).solve(raw)
+        assert solution.status == "optimal"
+        assert solution.certificate.is_optimal(1e-8)
+        # Without a total the likelihood rises to the edge of the ball.
+        reached = np.linalg.norm(solution.frequencies - 1 / 6, norm)
+        assert reached == pytest.approx(0.2)

@@ -22,7 +22,7 @@ from ldpopt.losses.targets import FromReference
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths.closed_forms.ball_roots import BallRoots, ball_roots
 from ldpopt.solve.paths.closed_forms.lookup import closed_form_for
-from ldpopt.solve.paths.closed_forms.one_root import is_strictly_convex
+from ldpopt.solve.paths.closed_forms.one_root import has_own_minima, is_strictly_convex
 from ldpopt.solve.paths.closed_forms.penalties import added_squares, towards_reference
 from ldpopt.solve.paths.closed_forms.registry import Match, solves_family
 from ldpopt.solve.paths.closed_forms.variation import smoothed
@@ -91,6 +91,9 @@ def _in_ball(formulation: Formulation, estimate: FrequencyEstimate) -> Match | N
     ((constraint, ball),) = stated
     others = tuple(one for one in formulation.constraints if one is not constraint)
     rest = Formulation(formulation.loss, others)
+    # The search begins at the minimum without the ball.
+    if total is None and not has_own_minima(rest, estimate):
+        return None
     at_once = ball_roots(rest, constraint, estimate.d)
     search = _Search(formulation.loss, ball, rest, at_once)
     inside = search.form_at(estimate, 1.0)

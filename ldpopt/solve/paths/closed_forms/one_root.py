@@ -98,6 +98,21 @@ def solve_one_root(estimate: FrequencyEstimate, formulation: Formulation) -> Arr
     return f.reshape(shape)
 
 
+def has_own_minima(formulation: Formulation, estimate: FrequencyEstimate) -> bool:
+    """Return whether each value has a minimum of its own between its bounds, without a price.
+
+    That of a likelihood without failures lies at infinity, unless something else holds it.
+    """
+    separable = formulation.loss.separable
+    if separable is None:
+        return True
+    constants = formulation.loss.constants(estimate)
+    no_price = np.zeros((*estimate.frequencies.shape[:-1], 1))
+    response = separable.response(no_price, formulation.loss.data(estimate), constants)
+    _, upper = reachable_bounds(formulation, estimate)
+    return not np.isposinf(np.minimum(response, upper)).any()
+
+
 def reachable_bounds(formulation: Formulation, estimate: FrequencyEstimate) -> tuple[Array, Array]:
     """Return the bounds of a problem, just inside the domain of its loss."""
     region = formulation.region(estimate.d)
