@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -234,7 +234,7 @@ def isotonic_on_pairs(f: Array, pairs: NDArray[np.int64], weights: Array) -> Arr
     pieces, order = _pieces(pairs, f.shape[-1])
     along = f[:, order]
     pooled = np.empty(f.shape)
-    for values, (above, below) in pieces:
+    for values, above, below in pieces:
         part = np.empty((len(f), values.stop - values.start))
         mass = np.ascontiguousarray(weights[order[values]])
         pooled_rows(locked_rows(along[:, values]), mass, above, below, part)
@@ -244,13 +244,27 @@ def isotonic_on_pairs(f: Array, pairs: NDArray[np.int64], weights: Array) -> Arr
     return result
 
 
-def _pieces(
-    pairs: NDArray[np.int64], d: int
-) -> tuple[list[tuple[slice, tuple[NDArray[np.int64], NDArray[np.int64]]]], NDArray[np.int64]]:
-    """Return parts of an order that no pair joins, as ranges of values, and the order of these.
+class _Piece(NamedTuple):
+    """Parts of an order that no pair joins to others.
 
-    A part has its pairs by places in its range. Small ones are taken together until they have a
-    thousand values, which the fast memory of a core holds.
+    Attributes
+    ----------
+    values
+        Their places among the values in the order of parts.
+    above, below
+        Their pairs, by places within this range.
+    """
+
+    values: slice
+    above: NDArray[np.int64]
+    below: NDArray[np.int64]
+
+
+def _pieces(pairs: NDArray[np.int64], d: int) -> tuple[list[_Piece], NDArray[np.int64]]:
+    """Return the pieces of an order, and the values in the order of its parts.
+
+    Small parts are taken together until they have a thousand values, which the fast memory of a
+    core holds.
     """
     from scipy import sparse  # slow to import
 
@@ -269,7 +283,7 @@ def _pieces(
     pieces = []
     for i in range(len(bounds) - 1):
         above, below = np.ascontiguousarray(along[cuts[i] : cuts[i + 1]].T - bounds[i])
-        pieces.append((slice(bounds[i], bounds[i + 1]), (above, below)))
+        pieces.append(_Piece(slice(bounds[i], bounds[i + 1]), above, below))
     return pieces, order
 
 

@@ -36,7 +36,7 @@ from ldpopt.solve.paths.closed_forms.registry import Match, solves_family
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# A factor of 4 each: up to 1e30, beyond which no estimate is.
+# Of a bracket by 4, up to 1e30, beyond which no estimate is; of the sides of a root by 16.
 _MAX_DOUBLINGS = 50
 # Of a root, at which both of its sides are looked for first.
 _NEAR = 2.0**-48
