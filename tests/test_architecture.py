@@ -351,7 +351,6 @@ ASKED = {
     "solve.certificate": 11,
     "solve.coverage": 1,
     "solve.joint": 1,
-    "solve.kkt": 16,
     "solve.paths": 11,
     "solve.problem": 1,
 }

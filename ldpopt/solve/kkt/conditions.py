@@ -16,7 +16,6 @@ from ldpopt.solve.certificate.duals import names_of
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.kkt.evaluation import Numbers
 from ldpopt.solve.kkt.notation import (
-    ALL_VALUES,
     KINDS,
     Condition,
     Names,
@@ -33,11 +32,14 @@ from ldpopt.solve.kkt.of_losses import (
     subgradients,
 )
 from ldpopt.solve.kkt.of_penalties import PricedPart, priced_part, split_off
-from ldpopt.solve.kkt.split import CaseSplit, split_of
+from ldpopt.solve.kkt.split import MEMBER, SIZE, CaseSplit, split_of
 from ldpopt.solve.solution import Solution
 from ldpopt.tables import html_of
 
 Array = NDArray[Any]
+
+_AT_ZERO = 1e-9
+"""Share of the largest frequency up to which a value counts as held at 0: a solver's rounding."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,7 @@ class KKT:
         # The formula is no condition of its own, and yet it can be wrong.
         of_split = None
         if self.split is not None:
-            of_split = numbers.excess(self.split.formula, ALL_VALUES, len(f))
+            of_split = self.split.excess(numbers, len(f))
         return Residuals(self.conditions, tuple(amounts), of_split)
 
     def _numbers(self, solution: Solution) -> Numbers:
@@ -189,7 +191,7 @@ class KKT:
         start = solution.start
         d = len(f)
         arrays: dict[str, Array] = {"f": f, **self._loss_form.numbers(start)}
-        ranges: dict[str, int] = {"v": d, "j": d}
+        ranges: dict[str, int | Array] = {"v": d, "j": d}
         # In the order of the constraints, as the parts are.
         duals = solution.certificate.duals.values()
         for part, dual in zip(self._parts, duals, strict=True):
@@ -214,6 +216,13 @@ class KKT:
                 arrays |= priced.slopes(rest)
         if self.split is not None:
             arrays |= self.split.pooled_data(self.problem.loss.bare, start)
+            between = np.flatnonzero(np.abs(f) > _AT_ZERO * np.max(np.abs(f)))
+            ranges[MEMBER.name] = between
+            arrays[SIZE.name] = np.asarray(float(len(between)))
+            if self.split.free is not None:
+                short, long = self.split.free.args
+                places = {"v": np.arange(d)}
+                arrays[short.base.name] = Numbers(arrays, ranges).value(long, places)
         return Numbers(arrays, ranges)
 
 
@@ -226,7 +235,8 @@ class Residuals:
     conditions, amounts
         The conditions, and the largest failure of each.
     of_split
-        The largest difference between f and the formula of the case split; None without one.
+        By how much the formula of the case split, and what it leaves for the multiplier, fail at
+        most; None without one.
     """
 
     conditions: tuple[Condition, ...]
@@ -307,10 +317,8 @@ def conditions_of(problem: Formulation, form: str) -> KKT:
     ]
     # The order of kinds, and within a kind that in which loss and constraints are stated.
     ordered = tuple(c for kind in KINDS for c in _distinct(conditions) if c.kind == kind)
-    # A factor in front of the loss moves no minimiser: the split is that of the loss itself.
-    bare = problem.loss.bare
     # A price on several values leaves no multiplier that can be eliminated value by value.
-    split = None if priced else split_of(bare, form_of_loss, stated, names)
+    split = None if priced else split_of(form_of_loss, stated, names)
     meanings = dict(form_of_loss.meanings)
     for part in every:
         meanings |= part.meanings

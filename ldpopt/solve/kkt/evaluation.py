@@ -42,16 +42,18 @@ class Numbers:
     arrays
         The numbers of indexed symbols and of single ones, by name.
     ranges
-        How many places each index has, by its name.
+        How many places each index has, by its name; or the places themselves, of a sum over a set.
     """
 
-    def __init__(self, arrays: Mapping[str, Array], ranges: Mapping[str, int]) -> None:
+    def __init__(self, arrays: Mapping[str, Array], ranges: Mapping[str, int | Array]) -> None:
         self._arrays = arrays
         self._ranges = ranges
 
-    def range_of(self, index: Any) -> int:
-        """Return how many places an index has."""
-        return self._ranges[index.name]
+    def places_of(self, index: Any) -> Array:
+        """Return the places over which an index runs."""
+        # A number is one of places, and an array holds places.
+        limit = self._ranges[index.name]
+        return np.arange(limit) if isinstance(limit, int) else limit
 
     def value(self, expression: Expression, places: Mapping[str, Array]) -> Array:
         """Return the value of an expression; ``places`` are the indices that stand open in it."""
@@ -83,7 +85,8 @@ class Numbers:
         index = node.limits[0][0]
         # One axis more, on which the index runs: all that stands outside is constant along it.
         inner = {name: np.asarray(place)[..., None] for name, place in places.items()}
-        inner[index.name] = np.arange(self.range_of(index))
+        # Of a sum over a set, as "j ∈ S", the summand has the letter alone.
+        inner[index.name.split()[0]] = self.places_of(index)
         term = np.asarray(self._of(node.function, inner), dtype=np.float64)
         outside = [np.shape(place) for place in inner.values()]
         return np.broadcast_to(term, np.broadcast_shapes(*outside)).sum(axis=-1)
@@ -97,7 +100,7 @@ class Numbers:
         # A condition of one number leaves no index open.
         places = {}
         if where.index is not None:
-            members = np.arange(self.range_of(where.index))
+            members = self.places_of(where.index)
             if where.members is not None:
                 members = where.members(d, self._arrays)
             places = {where.index.name: members}

@@ -128,6 +128,9 @@ class Part:
         From a number of values to how far its own indices run, by their names.
     ends
         Of bounds: 1 and the lower ends, -1 and the upper ones.
+    role
+        What it is in a case split beside bounds: a ``total`` of all values, ``totals`` of disjoint
+        groups, or an ``order`` that may be imposed by pooling; None for all others.
     """
 
     gradient: Expression
@@ -137,6 +140,7 @@ class Part:
     data: Callable[[int], Mapping[str, Array]] = field(default=lambda _: {})
     ranges: Callable[[int], Mapping[str, int]] = field(default=lambda _: {})
     ends: list[tuple[int, Expression]] = field(default_factory=list)
+    role: Literal["total", "totals", "order"] | None = None
 
 
 class Names:

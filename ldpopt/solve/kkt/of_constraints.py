@@ -183,6 +183,7 @@ def _sums_to(constraint: constraints.SumsTo, of: str, names: Names) -> Part:
         {multiplier.name: f"the multiplier of {of}, of either sign"},
         # Opposite to a certificate, in which a positive number pushes up: this is the papers' μ.
         lambda dual, f: {multiplier.name: -np.asarray(dual)},
+        role="total",
     )
 
 
@@ -223,6 +224,7 @@ def _groups(constraint: constraints.GroupTotals, of: str, names: Names) -> Part:
         multipliers,
         stored,
         lambda d: {index.name: count},
+        role="totals",
     )
 
 
@@ -380,6 +382,7 @@ def _order(constraint: Order, of: str, names: Names) -> Part:
         lambda dual, f: {multiplier.name: np.atleast_1d(dual)},
         stored,
         lambda d: {index.name: len(constraint.pairs(d))},
+        role="order",
     )
 
 
@@ -413,6 +416,7 @@ def _top_set(constraint: constraints.TopSet, of: str, names: Names) -> Part:
         },
         multipliers,
         lambda d: {side.name: np.where(constraint.members(d), 1.0, -1.0)},
+        role="order",
     )
 
 

@@ -7,7 +7,7 @@ that is what the case split puts where no bound holds.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from typing import Any, NamedTuple
 
@@ -81,6 +81,11 @@ class LossForm:
         From an estimate to the numbers of the symbols.
     response
         From a price to the minimiser of ℓ_v(f) + price · f; None where it is not stated.
+    price
+        From the sum of the data of the values between their bounds, the number of these values, and
+        what they sum to, to the price that makes them do so; None where that takes a root.
+    needs_price
+        Whether the response to the price 0 is not the minimiser of the loss alone.
     reference
         For a divergence the name of its reference: values where that is 0 must be 0.
     kinks
@@ -89,20 +94,31 @@ class LossForm:
         The symbol that means replace where values must be equal; None where no mean tells it.
     logarithmic
         Whether the slope is infinite at 0, below which the loss is infinite.
+    derivative
+        ℓ'_v at f_v without kinks, where sympy would differentiate the term into step functions.
     """
 
     term: Expression
     meanings: dict[str, str]
     numbers: Callable[[FrequencyEstimate], dict[str, Array]]
     response: Callable[[Any], Expression] | None = None
+    price: Callable[[Any, Any, Any], Expression] | None = None
+    needs_price: bool = False
     reference: Any = None
     kinks: list[Kink] = field(default_factory=list)
     pooled: Any = None
     logarithmic: bool = False
+    derivative: Expression | None = None
+
+    def smooth_slope(self) -> Expression:
+        """Return ℓ'_v at f_v, without kinks."""
+        if self.derivative is not None:
+            return self.derivative
+        return sp.diff(self.term, X).subs(X, F[V])
 
     def slope(self) -> Expression:
         """Return ℓ'_v at f_v, with the subgradients of kinks."""
-        slope = sp.diff(self.term, X).subs(X, F[V])
+        slope = self.smooth_slope()
         for kink in self.kinks:
             # The subgradient of a kink stands as a symbol, which its own conditions bound.
             slope += number(kink.size) * kink.weight * kink.sign
@@ -139,20 +155,29 @@ def loss_form(loss: Loss, names: Names) -> LossForm:
     )
 
 
+# Each has the class of a loss below, and another function: it is refused like an unknown loss.
+for _other in (SupportedLeastSquares, TiltedGaussianMLE):
+    loss_form.register(_other, loss_form.dispatch(object))
+
+
 @loss_form.register
 def _squares(loss: losses.LeastSquares, names: Names) -> LossForm:
-    if isinstance(loss, SupportedLeastSquares):
-        # A square by its class, with a support that moves: refused like an unknown loss.
-        return loss_form.dispatch(object)(loss, names)
-    # Squares around another target: only the letter and its meaning differ.
-    is_posterior = isinstance(loss, losses.PosteriorMean)
-    target = names.base("m" if is_posterior else "f̃")
-    meaning = "the posterior mean" if is_posterior else "the estimate"
+    return _squares_around("f̃", "the estimate", loss, names)
+
+
+@loss_form.register
+def _posterior(loss: losses.PosteriorMean, names: Names) -> LossForm:
+    return _squares_around("m", "the posterior mean", loss, names)
+
+
+def _squares_around(letter: str, meaning: str, loss: losses.LeastSquares, names: Names) -> LossForm:
+    target = names.base(letter)
     return LossForm(
         (X - target[V]) ** 2 / 2,
         {target.name: meaning},
         lambda estimate: {target.name: loss.target(estimate)},
         lambda price: target[V] - price,
+        lambda held, size, total: (held - total) / size,
         pooled=target,
     )
 
@@ -171,8 +196,6 @@ def _weighted_squares(loss: losses.WeightedLeastSquares, names: Names) -> LossFo
 
 @loss_form.register
 def _gaussian(loss: losses.GaussianMLE, names: Names) -> LossForm:
-    if isinstance(loss, TiltedGaussianMLE):
-        return loss_form.dispatch(object)(loss, names)
     target = names.base("f̃")
     constant = names.base("a")
     growth = names.base("b")
@@ -233,6 +256,8 @@ def _likelihood(loss: _Likelihood, names: Names) -> LossForm:
             meanings,
             numbers,
             lambda price: share[V] / price - floor / slope,
+            # Without a price it falls for ever.
+            needs_price=True,
             pooled=share,
         )
 
@@ -251,18 +276,28 @@ def _likelihood(loss: _Likelihood, names: Names) -> LossForm:
     )
 
 
-@loss_form.register(losses.KullbackLeibler)
-@loss_form.register(losses.KLTo)
-def _divergence(loss: Any, names: Names) -> LossForm:
-    # The divergence from the estimate and from a reference: one formula, two letters.
-    is_estimate = isinstance(loss, losses.KullbackLeibler)
-    reference = names.base("f̃" if is_estimate else "r")
+@loss_form.register
+def _divergence(loss: losses.KullbackLeibler, names: Names) -> LossForm:
+    form = _divergence_from("f̃", "the estimate", loss, names)
+    # Its own minimiser is the estimate: the form leaves out a term that a total makes constant.
+    form.needs_price = True
+    return form
+
+
+@loss_form.register
+def _divergence_to(loss: losses.KLTo, names: Names) -> LossForm:
+    return _divergence_from("r", "the reference", loss, names)
+
+
+def _divergence_from(letter: str, meaning: str, loss: Any, names: Names) -> LossForm:
+    reference = names.base(letter)
     return LossForm(
         X * sp.log(X / reference[V]),
-        {reference.name: "the estimate" if is_estimate else "the reference"},
+        {reference.name: meaning},
         # Negative estimates count as 0, as they do in the loss.
         lambda estimate: {reference.name: np.maximum(loss.target(estimate), 0.0)},
         lambda price: reference[V] * sp.exp(-1 - price),
+        lambda held, size, total: sp.log(held / total) - 1,
         reference=reference,
         logarithmic=True,
     )
@@ -272,31 +307,43 @@ def _divergence(loss: Any, names: Names) -> LossForm:
 def _entropy(loss: losses.Entropy, names: Names) -> LossForm:
     # The divergence from ones, without their symbol.
     return LossForm(
-        X * sp.log(X), {}, lambda _: {}, lambda price: sp.exp(-1 - price), logarithmic=True
+        X * sp.log(X),
+        {},
+        lambda _: {},
+        lambda price: sp.exp(-1 - price),
+        lambda held, size, total: sp.log(size / total) - 1,
+        logarithmic=True,
     )
 
 
 @loss_form.register
 def _absolute(loss: losses.LeastAbsolute, names: Names) -> LossForm:
-    is_reference = isinstance(loss, losses.L1To)
-    place = names.base("r" if is_reference else "f̃")
+    return _deviations_from("f̃", "the estimate", loss, None, names)
+
+
+@loss_form.register
+def _absolute_to(loss: losses.L1To, names: Names) -> LossForm:
+    return _deviations_from("r", "the reference", loss, loss.weights, names)
+
+
+def _deviations_from(
+    letter: str, meaning: str, loss: losses.LeastAbsolute, weights: Array | None, names: Names
+) -> LossForm:
+    place = names.base(letter)
     sign = names.base("s")
-    meanings = {
-        place.name: "the reference" if is_reference else "the estimate",
-        sign.name: f"a slope of |f_v - {place.name}_v|",
-    }
-    weights: dict[str, Array] = {}
+    meanings = {place.name: meaning, sign.name: f"a slope of |f_v - {place.name}_v|"}
+    numbers: dict[str, Array] = {}
     kink = Kink(1.0, place[V], sign[V])
-    if isinstance(loss, losses.L1To) and loss.weights is not None:
+    if weights is not None:
         weight = names.base("w")
         meanings[weight.name] = "the weights"
-        weights[weight.name] = loss.weights
+        numbers[weight.name] = weights
         kink = kink._replace(weight=weight[V])
     return LossForm(
         # All of it is a kink: nothing is left to differentiate.
         sp.Integer(0),
         meanings,
-        lambda estimate: {place.name: loss.target(estimate), **weights},
+        lambda estimate: {place.name: loss.target(estimate), **numbers},
         kinks=[kink],
     )
 
@@ -307,15 +354,13 @@ def _huber(loss: losses.Huber, names: Names) -> LossForm:
     size = sp.Abs(X - target[V])
     # ½ r² inside δ and δ |r| - ½ δ² outside: the slope is r, cut to -δ … δ.
     inner = sp.Min(size, number(loss.delta))
-    form = LossForm(
+    cut = sp.Max(sp.Min(F[V] - target[V], number(loss.delta)), -number(loss.delta))
+    return LossForm(
         inner * (size - inner / 2),
         {target.name: "the estimate"},
         lambda estimate: {target.name: estimate.frequencies},
+        derivative=cut,
     )
-    cut = sp.Max(sp.Min(F[V] - target[V], number(loss.delta)), -number(loss.delta))
-    # sympy would differentiate the minimum into step functions.
-    form.slope = lambda: cut  # type: ignore[method-assign]
-    return form
 
 
 @loss_form.register
@@ -326,11 +371,11 @@ def _sum(loss: losses.WeightedSum, names: Names) -> LossForm:
     if len(parts) == 1:
         return _scaled(*parts[0])
     references = [form.reference for _, form in parts if form.reference is not None]
-    # Two references would have two sets of zeros, and a slope stated by hand does not add up here.
-    if len(references) > 1 or any("slope" in vars(form) for _, form in parts):
+    # Two references would have two sets of zeros.
+    if len(references) > 1:
         raise UnsupportedProblemError(
             f"{loss!r}: conditions are written of sums with at most one divergence from a "
-            "reference, and without Huber's loss; solution.duals has the multipliers"
+            "reference; solution.duals has the multipliers"
         )
     meanings: dict[str, str] = {}
     for _, form in parts:
@@ -343,23 +388,22 @@ def _sum(loss: losses.WeightedSum, names: Names) -> LossForm:
         reference=references[0] if references else None,
         kinks=kinks,
         logarithmic=any(form.logarithmic for _, form in parts),
+        derivative=sp.Add(*[number(weight) * form.smooth_slope() for weight, form in parts]),
     )
 
 
 def _scaled(weight: float, form: LossForm) -> LossForm:
-    """Return one loss with a factor in front: its response is that to the price over it."""
+    """Return one loss with a factor in front, which multiplies its prices."""
     response = form.response
-    # The price of the bare loss is that of the scaled one over the factor.
+    price = form.price
     factor = number(weight)
-    return LossForm(
-        factor * form.term,
-        form.meanings,
-        form.numbers,
-        None if response is None else lambda price: response(price / factor),
-        form.reference,
-        [kink.scaled(weight) for kink in form.kinks],
-        form.pooled,
-        form.logarithmic,
+    return replace(
+        form,
+        term=factor * form.term,
+        response=None if response is None else lambda price: response(price / factor),
+        price=None if price is None else lambda *sums: factor * price(*sums),
+        kinks=[kink.scaled(weight) for kink in form.kinks],
+        derivative=factor * form.smooth_slope(),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -62,46 +62,45 @@ class PricedPart:
     slopes: Callable[[Array], Mapping[str, Array]]
 
 
-def split_off(loss: Loss) -> tuple[Loss, list[tuple[float, TotalVariation | GroupNorm]]]:
+def split_off(loss: Loss) -> tuple[Loss, list[tuple[float, Loss]]]:
     """Return a loss without its prices on several values, and these with their weights.
 
     Raises
     ------
     UnsupportedProblemError
-        If it has two such prices, or one on groups that overlap: their slopes do not follow from a
-        solution.
+        If it has two such prices: their slopes do not follow from a solution.
     """
     priced = []
     others = []
     for weight, term in loss.leaves():
-        if _is_priced(term):
+        if type(term) in _PRICED:
             priced.append((weight, term))
         else:
             others.append((weight, term))
     if not priced:
         return loss, []
-    groups = [np.concatenate(term.groups) for _, term in priced if isinstance(term, GroupNorm)]
-    overlap = any(len(np.unique(members)) < len(members) for members in groups)
-    if len(priced) > 1 or overlap:
-        raise UnsupportedProblemError(
-            f"{loss!r}: conditions are written of sums with one TotalVariation, or one GroupNorm "
-            "whose groups do not overlap; solution.duals has the multipliers of constraints"
-        )
+    if len(priced) > 1:
+        raise _not_written(loss)
     rest = WeightedSum([term for _, term in others], [weight for weight, _ in others])
     return rest, priced
 
 
-def _is_priced(loss: Loss) -> TypeGuard[TotalVariation | GroupNorm]:
-    return isinstance(loss, TotalVariation | GroupNorm)
+def _not_written(loss: Loss) -> UnsupportedProblemError:
+    return UnsupportedProblemError(
+        f"{loss!r}: conditions are written of sums with one TotalVariation, or one GroupNorm "
+        "whose groups do not overlap; solution.duals has the multipliers of constraints"
+    )
 
 
-def priced_part(
-    weight: float, penalty: TotalVariation | GroupNorm, of: str, names: Names
-) -> PricedPart:
-    """Return what a price adds to the conditions."""
-    if isinstance(penalty, TotalVariation):
-        return _variation(weight, penalty, of, names)
-    return _norms(weight, penalty, of, names)
+def priced_part(weight: float, penalty: Loss, of: str, names: Names) -> PricedPart:
+    """Return what a price adds to the conditions.
+
+    Raises
+    ------
+    UnsupportedProblemError
+        If it is on groups that overlap: their slopes do not follow from a solution.
+    """
+    return _PRICED[type(penalty)](weight, penalty, of, names)
 
 
 def _variation(weight: float, penalty: TotalVariation, of: str, names: Names) -> PricedPart:
@@ -142,6 +141,8 @@ def _variation(weight: float, penalty: TotalVariation, of: str, names: Names) ->
 
 
 def _norms(weight: float, penalty: GroupNorm, of: str, names: Names) -> PricedPart:
+    if not penalty.disjoint:
+        raise _not_written(penalty)
     member = names.base("G")
     price = names.base("c")
     slopes = names.base("s")
@@ -179,3 +180,10 @@ def _norms(weight: float, penalty: GroupNorm, of: str, names: Names) -> PricedPa
         lambda _: {index.name: number_of_groups},
         cancelling,
     )
+
+
+# By the very type: a class derived from one may be another function.
+_PRICED: dict[type[Loss], Callable[[float, Any, str, Names], PricedPart]] = {
+    TotalVariation: _variation,
+    GroupNorm: _norms,
+}

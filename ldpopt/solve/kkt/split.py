@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 import sympy as sp
 from numpy.typing import NDArray
 
-from ldpopt import constraints, losses
 from ldpopt.constraints import Constraint
-from ldpopt.constraints.orders import Order
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.solve.certificate.margin_prices import margins_of
+from ldpopt.solve.kkt.evaluation import Numbers
 from ldpopt.solve.kkt.notation import (
+    ALL_VALUES,
+    ONCE,
     D,
     Everywhere,
     Expression,
@@ -40,8 +41,12 @@ from ldpopt.solve.kkt.of_losses import LossForm
 Array = NDArray[Any]
 
 _LONG = 30  # characters of a formula that is written once, not in every case
-_MEMBER = sp.Symbol("j ∈ S")
-_SIZE = sp.Symbol("|S|")
+MEMBER = sp.Symbol("j ∈ S")
+"""The index of a sum over S, the values that are not at a bound."""
+
+SIZE = sp.Symbol("|S|")
+"""How many these values are."""
+
 _POOLED = {"f̃": "f̄", "m": "m̄", "y": "ȳ"}
 
 
@@ -114,6 +119,15 @@ class CaseSplit:
         assert order is not None
         return {self.pooled[0]: order.project(pooling.values)}
 
+    def excess(self, numbers: Numbers, d: int) -> float:
+        """Return by how much the formula, and the equations of the multiplier, fail at most."""
+        relations = [(self.formula, ALL_VALUES)]
+        if self.multiplier is not None:
+            relations.append(self.multiplier)
+        if self.solved is not None:
+            relations.append((self.solved, ONCE))
+        return max(numbers.excess(relation, where, d) for relation, where in relations)
+
     @property
     def lines(self) -> list[str]:
         """The split as lines of text."""
@@ -129,7 +143,7 @@ class CaseSplit:
             words = f"   {where.words}" if where.words else ""
             lines.append(f"which leaves {as_text(relation)}{words}")
         if self.solved is not None:
-            inside = ", with S the values that are not at a bound" * self.solved.has(_MEMBER)
+            inside = ", with S the values that are not at a bound" * self.solved.has(MEMBER, SIZE)
             lines.append(f"solved by {as_text(self.solved)}{inside}")
         elif self.multiplier is not None:
             lines.append("whose left side decreases in the multiplier: one root")
@@ -149,28 +163,26 @@ class CaseSplit:
 
 
 def split_of(
-    loss: Loss,
-    form: LossForm,
-    stated: list[tuple[Constraint, Part]],
-    names: Names,
+    form: LossForm, stated: list[tuple[Constraint, Part]], names: Names
 ) -> CaseSplit | None:
     """Return the case split; None where none is known."""
     kinds = _kinds_of(stated)
     if kinds is None or form.response is None:
         return None
     sums = kinds.sums
-    if len(sums) > 1 and loss.family is not losses.LeastSquares:
+    # Means pool, and one division meets a total: both hold for squares alone.
+    is_square = form.pooled is not None and form.price is not None
+    if len(sums) > 1 and not is_square:
         return None
     response = form.response
-    data = form.pooled
+    data = form.reference if form.pooled is None else form.pooled
     if kinds.orders:
         if not _pools_first(form, kinds):
             return None
         data = names.base(_POOLED[form.pooled.name])
         response = partial(_pooled_response, form, data)
     price = sp.Add(*[part.gradient for _, part in sums])
-    if not sums and isinstance(loss, losses.MultinomialMLE | losses.KullbackLeibler):
-        # Without a price the first falls for ever, and the second has another mass.
+    if form.needs_price and not sums:
         return None
     between = response(price)
     ends = _ends_of(form, kinds)
@@ -183,7 +195,7 @@ def split_of(
         cases=tuple(_cases(shown, ends)),
         formula=equation(F[V], _clipped(between, ends)),
         multiplier=_left(shown, ends, sums),
-        solved=_solved(loss, form, data, ends, sums),
+        solved=_solved(form, data, ends, sums),
         pooled=(data.name, form.pooled.name) if kinds.orders else None,
         orders=kinds.orders,
     )
@@ -202,8 +214,8 @@ class _Kinds(NamedTuple):
 
 def _kinds_of(stated: list[tuple[Constraint, Part]]) -> _Kinds | None:
     """Return the constraints by kind; None where one is of no kind, or two are of one."""
-    sums = [(c, part) for c, part in stated if _is_sum(c)]
-    orders = tuple(c for c, _ in stated if c.isotonic is not None and _is_order(c))
+    sums = [(c, part) for c, part in stated if part.role in ("total", "totals")]
+    orders = tuple(c for c, part in stated if part.role == "order")
     boxes = [(c, part) for c, part in stated if part.ends]
     is_whole = len(sums) + len(orders) + len(boxes) >= len(stated)
     # Two multipliers of totals, or of orders, cannot both be eliminated by one root.
@@ -228,22 +240,12 @@ def _ends_of(form: LossForm, kinds: _Kinds) -> list[tuple[int, Expression]]:
     return [end for end in ends if end != (1, 0)]
 
 
-def _is_sum(constraint: Constraint) -> bool:
-    if isinstance(constraint, constraints.GroupTotals):
-        return constraint.disjoint
-    return isinstance(constraint, constraints.SumsTo)
-
-
-def _is_order(constraint: Constraint) -> bool:
-    return isinstance(constraint, Order | constraints.TopSet)
-
-
 def _pools_first(form: LossForm, kinds: _Kinds) -> bool:
     """Return whether the order may be imposed on the data, before everything else."""
     if form.pooled is None or form.pooled.name not in _POOLED:
         return False
     # Totals of groups and bounds of single values cut blocks that pooling has joined.
-    if any(isinstance(c, constraints.GroupTotals) for c, _ in kinds.sums):
+    if any(part.role == "totals" for _, part in kinds.sums):
         return False
     return all(not end.has(sp.Indexed) for _, part in kinds.boxes for _, end in part.ends)
 
@@ -305,22 +307,20 @@ def _left(
 
 
 def _solved(
-    loss: Loss,
     form: LossForm,
     data: Any,
     ends: list[tuple[int, Expression]],
     sums: list[tuple[Constraint, Part]],
 ) -> Expression | None:
     """Return the multiplier of one total, where the response is linear or proportional."""
-    if len(sums) != 1 or not isinstance(sums[0][0], constraints.SumsTo):
+    if len(sums) != 1 or sums[0][1].role != "total" or form.price is None:
         return None
-    multiplier = sums[0][1].gradient
-    total = sums[0][1].conditions[0].relation.rhs
-    if isinstance(loss, losses.LeastSquares) and all(end == 0 for _, end in ends):
-        # Σ over S, the values between their ends, and how many these are.
-        held = sp.Sum(data[U], (_MEMBER, 0, D - 1)) if ends else total_of(data[U])
-        return equation(multiplier, (held - total) / (_SIZE if ends else D))
-    if form.reference is not None and all(end == 0 and sign > 0 for sign, end in ends):
-        mass = total_of(form.reference[U])
-        return equation(multiplier, sp.log(mass / total) - 1)
-    return None
+    # Values at other ends would take their share of the total first.
+    if any(end != 0 for _, end in ends):
+        return None
+    part = sums[0][1]
+    summand = 0 if data is None else data[U]
+    # Σ over S, the values between their ends, and how many these are.
+    held = sp.Sum(summand, (MEMBER, 0, D - 1)) if ends else total_of(summand)
+    total = part.conditions[0].relation.rhs
+    return equation(part.gradient, form.price(held, SIZE if ends else D, total))
