@@ -47,7 +47,7 @@ from tools.preloaded import LIBRARIES
 from tools.texts import ROOT
 
 EXPLAINED = Path(__file__).with_suffix(".toml")
-COPIED = ("ldpopt", "experiments", "tests", "tools", "notebooks")
+COPIED = ("ldpopt", "experiments", "tests", "tools", "notebooks", "docs", "clients")
 
 MAX_SURVIVING = 0.05
 
