@@ -272,6 +272,9 @@ def test_residuals_refuse_stacks_and_other_problems():
     other = ldpopt.Problem(losses.LeastSquares(), SIMPLEX[:1])
     with pytest.raises(InvalidInputError, match="the solution is one of"):
         conditions.residuals(other.solve([0.5, 0.6]))
+    same_words = ldpopt.Problem(losses.LeastSquares(), SIMPLEX)
+    with pytest.raises(InvalidInputError, match="other objects"):
+        conditions.residuals(same_words.solve([0.5, 0.6]))
 
 
 def test_without_sympy_there_is_a_sentence(monkeypatch):

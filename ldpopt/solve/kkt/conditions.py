@@ -173,9 +173,12 @@ class KKT:
         # Parameters may have changed since the solve: its own values count.
         stated = solution.problem.at(solution.start)
         if (stated.loss, stated.constraints) != (self.problem.loss, self.problem.constraints):
+            which = f"one of {stated.statement}"
+            # Losses and constraints with arrays may read the same and hold other numbers.
+            if stated.statement == self.problem.statement:
+                which = "of a problem with other objects: ask solution.problem.kkt()"
             raise InvalidInputError(
-                f"these are the conditions of {self.problem.statement}, and the solution is one of "
-                f"{stated.statement}"
+                f"these are the conditions of {self.problem.statement}, and the solution is {which}"
             )
         numbers = self._numbers(solution)
         amounts = [numbers.residual(condition, len(f)) for condition in self.conditions]
