@@ -194,6 +194,16 @@ def test_points_of_smooth_sets_are_polished_with_the_signs_of_their_differences(
     assert not bare.is_optimal(1e-13, relative=True)
 
 
+def test_a_lone_bound_of_differences_is_polished():
+    smooth = Smooth(**VARIATIONS["both"])
+    problem = Problem(LeastSquares(), [smooth])
+    start = problem.accept(noisy_hill(30))
+    rough = problem.solve(start, path="conic").frequencies
+    polished = polish(problem, start, Outcome(rough)).frequencies
+    assert certify(problem, start, rough).gap > 1e-13
+    assert certify(problem, start, polished).is_optimal(1e-13, relative=True)
+
+
 @pytest.mark.parametrize("kind", VARIATIONS)
 def test_a_face_says_the_same_as_the_set_where_signs_stay(kind):
     smooth = Smooth(**VARIATIONS[kind])

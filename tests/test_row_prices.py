@@ -1,12 +1,16 @@
 """The gap of many values beside a few rows, which no program looks for."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 
 from ldpopt import Problem, certify, losses, oracles
 from ldpopt.constraints import Bounds, Linear, Monotone, NonNegative, SumsTo
-from ldpopt.solve.certificate import row_prices
+from ldpopt.solve.certificate import equation_prices, row_prices
+from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.pooled_gap import pooled_gap
 from ldpopt.solve.paths.closed_forms import closed_form_for
 
@@ -101,3 +105,18 @@ def test_a_row_on_its_wrong_side_has_no_multiplier():
     rise = float(problem.loss.value(point, start)) - problem.solve(start).objective
     gap = float(pooled_gap(problem, start, point).gap)
     assert 0 < rise <= gap < np.inf
+
+
+def test_prices_of_equations_are_known_to_their_stated_errors(monkeypatch):
+    # The first value is in one equation, and all from the fourth on in four.
+    rng = np.random.default_rng(5)
+    table = np.triu(rng.uniform(0.1, 1.0, (4, 12)))
+    multipliers = rng.normal(size=4)
+    monkeypatch.setattr(equation_prices, "_explaining", lambda *_: multipliers)
+    equations = equation_prices.Equations(sparse.csr_array(table), np.zeros(4))
+    point = np.zeros((1, 12))
+    found = equation_prices.equation_prices(equations, point, point, Box(point - 1, point + 1))
+    for value, column in enumerate(table.T):
+        exact = sum(Fraction(y) * Fraction(a) for y, a in zip(multipliers, column, strict=True))
+        missed = abs(Fraction(float(found.price[0, value])) - exact)
+        assert missed <= Fraction(float(found.error[0, value]))

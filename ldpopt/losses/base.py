@@ -35,11 +35,8 @@ Array = NDArray[np.float64]
 ROUNDINGS = 32 * float(np.finfo(np.float64).eps)
 """Error of a gradient relative to its size: 64 operations, each rounded by half of eps."""
 
-# Weights of a sum within this power of two of 1 are left as they are for solvers.
-_NEAR_ONE = 10
-
-# Of two: products with the terms' own units are still numbers.
-_LARGEST_POWER = 900
+# Products of a sum's unit with the terms' own are still numbers.
+_LARGEST_UNIT = 1e270
 
 _ONE = np.ones(1).tobytes()
 
@@ -647,8 +644,9 @@ class WeightedSum(SeparableLoss):
         return np.logical_and.reduce(stated) if stated else None
 
     def sublevel(self, level: Array, estimate: FrequencyEstimate) -> tuple[Array, Array] | None:
-        """Return where no term costs more than the level alone; None if a term may be below 0."""
-        if not self.is_nonnegative:
+        """Return where no term costs more than the level alone; None if another may be below 0."""
+        # A single term pays the level alone whatever its sign.
+        if len(self.parts) > 1 and not self.is_nonnegative:
             return None
         bounds = [
             term.sublevel(np.asarray(level) / weight, estimate) for weight, term in self.parts
@@ -928,15 +926,13 @@ def _summands(loss: Loss) -> tuple[list[Loss], list[Any]]:
 
 
 def _unit_of(weights: Sequence[float]) -> float:
-    """Return a power of two for weights that are all far below 1, or all far above; else 1.
+    """Return the factor that makes the first of the weights 1, as far as doubles reach.
 
-    A factor of 1e-20 before a whole loss would leave nothing above a solver's tolerance.
+    A factor before a whole loss is gone then: one of 1e-20 would leave nothing above a solver's
+    tolerance, and the answers to two factors would differ by it.
     """
-    _, highest = math.frexp(max(weights, default=1.0))
-    _, lowest = math.frexp(min(weights, default=1.0))
-    if highest < -_NEAR_ONE:
-        return 2.0 ** min(-highest, _LARGEST_POWER)
-    return 2.0**-lowest if lowest > _NEAR_ONE else 1.0
+    first = next(iter(weights), 1.0)
+    return min(max(1 / first, 1 / _LARGEST_UNIT), _LARGEST_UNIT) if first > 0 else 1.0
 
 
 def _times(weight: Any, form: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
