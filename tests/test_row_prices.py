@@ -115,8 +115,8 @@ def test_prices_of_equations_are_known_to_their_stated_errors(monkeypatch):
     monkeypatch.setattr(equation_prices, "_explaining", lambda *_: multipliers)
     equations = equation_prices.Equations(sparse.csr_array(table), np.zeros(4))
     point = np.zeros((1, 12))
-    found = equation_prices.equation_prices(equations, point, point, Box(point - 1, point + 1))
+    prices = equation_prices.equation_prices(equations, point, point, Box(point - 1, point + 1))
     for value, column in enumerate(table.T):
         exact = sum(Fraction(y) * Fraction(a) for y, a in zip(multipliers, column, strict=True))
-        missed = abs(Fraction(float(found.price[0, value])) - exact)
-        assert missed <= Fraction(float(found.error[0, value]))
+        missed = abs(Fraction(float(prices.price[0, value])) - exact)
+        assert missed <= Fraction(float(prices.error[0, value]))

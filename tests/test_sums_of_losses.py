@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Parameter, Problem, certify, losses, oracles, priors
-from ldpopt.constraints import Bounds, GroupTotals, Monotone, NonNegative, SumsTo
+from ldpopt.constraints import Bounds, GroupTotals, Monotone, NonNegative, SumsTo, TopSet
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.losses.base import Loss
 from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, SOLVER, SUM, UNPOLISHED
@@ -359,3 +359,26 @@ def test_a_factor_before_a_whole_loss_changes_no_minimum(factor):
     assert solution.status == "optimal"
     expected = Problem(losses.LeastSquares(), constraints).minimise(estimate)
     assert_allclose(solution.frequencies, expected, atol=SOLVER["CLARABEL"])
+
+
+@pytest.mark.parametrize("kind", ["number", "parameter", "number before a sum"])
+@pytest.mark.parametrize("factor", [1e-9, 0.01, 1e9])
+def test_a_factor_before_the_whole_loss_changes_no_answer_of_a_solver(kind, factor):
+    loss = losses.Huber(0.02)
+    if kind == "number before a sum":
+        loss = loss + 0.1 * losses.TotalVariation()
+    factored = (Parameter("factor", factor) if kind == "parameter" else factor) * loss
+    sets = [NonNegative(), SumsTo(1.0), TopSet([1, 4])]
+    start = np.random.default_rng(1).normal(0.1, 0.1, 10)
+    plain = Problem(loss, sets).solve(start)
+    other = Problem(factored, sets).solve(start)
+    assert (plain.path, plain.status, other.status) == ("conic", "optimal", "optimal")
+    assert_allclose(other.frequencies, plain.frequencies, rtol=0, atol=1e-7)
+    assert_allclose(other.objective, factor * plain.objective, rtol=1e-6)
+
+
+def test_a_factor_before_a_divergence_leaves_its_certificate_without_a_total():
+    falling = [NonNegative(), Monotone(range(6)[::-1])]
+    for loss in (losses.KullbackLeibler(), losses.Entropy(), losses.KLTo(np.full(6, 1 / 6))):
+        problem = Problem(1000 * loss, falling)
+        assert problem.solve([0.3, 0.2, -0.05, 0.1, 0.02, 0.4]).status == "optimal"

@@ -304,6 +304,10 @@ class ConicPath:
         InvalidInputError
             If the loss is unbounded below, or a constraint is not convex.
         """
+        # A factor before the whole loss moves no minimiser, and one that is a parameter would stand
+        # beside the estimate's, in a product that compiles into a worse program.
+        if formulation.loss.bare is not formulation.loss:
+            formulation = Formulation(formulation.loss.bare, formulation.constraints)
         stack = _Stack.of(formulation, start, solver, settings, given, running)
         is_feasible = self._require_feasible(stack)
         results = [
