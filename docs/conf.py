@@ -43,7 +43,8 @@ autosummary_generate = True
 autosummary.periods_re = re.compile("(?!)")
 autodoc_typehints = "none"  # numpydoc's sections state shapes and units, which types do not
 autodoc_member_order = "bysource"
-autodoc_default_options = {"exclude-members": "__init__, __new__"}
+# The last two are how objects notice that they were changed: on some forty pages, for no reader.
+autodoc_default_options = {"exclude-members": "__init__, __new__, is_settled, require_unchanged"}
 numpydoc_show_class_members = False  # each class page lists its members by template
 add_module_names = False
 toc_object_entries_show_parents = "hide"  # names of members alone fit the narrow column
@@ -112,6 +113,26 @@ def _name_results(obj: Any, lines: list[str]) -> None:
         lines[start:end] = [f"``{annotation}``", *(f"    {line}" for line in body)]
 
 
+def _short_defaults(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returned: Any
+) -> tuple[str | None, Any]:
+    """Show a default as callers write it, and not as Python prints the object."""
+    if signature is not None:
+        signature = re.sub(r"<class '(?:[\w.]+\.)?(\w+)'>", r"\1", signature)
+        signature = signature.replace("<factory>", "...")
+    return signature, returned
+
+
+def _is_repeated(
+    app: Sphinx, what: str, name: str, obj: Any, skipped: bool, options: Any
+) -> bool | None:
+    """Leave out fields that the docstring of their class describes, and Python once more."""
+    is_field = (inspect.getdoc(obj) or "").startswith("Alias for field number")
+    # A class that is the default of a field has a page of its own.
+    is_default = what == "class" and inspect.isclass(obj)
+    return True if is_field or is_default else None
+
+
 # --- formulas -------------------------------------------------------------------------------------
 
 
@@ -133,3 +154,5 @@ def setup(app: Sphinx) -> None:
     app.add_html_math_renderer("mathml", (_inline, None), (_display, None))
     # Before numpydoc's own, which has the usual priority of 500.
     app.connect("autodoc-process-docstring", _for_numpydoc, priority=400)
+    app.connect("autodoc-process-signature", _short_defaults)
+    app.connect("autodoc-skip-member", _is_repeated)

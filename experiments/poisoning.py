@@ -139,6 +139,13 @@ def draw(table: list[dict[str, object]], attack: str = "mga") -> Figure:
                 axes.set(xlabel="malicious users among all", yscale="symlog", ylim=(-0.3, None))
     panels[0, 0].set_ylabel("mean squared error")
     panels[1, 0].set_ylabel("gain of ten targets")
+    # A report of GRR supports one value, so that knowing the attack adds nothing to the targets.
+    figure.suptitle(
+        "Each panel has a vertical axis of its own. LDPRecover lies on Norm-Sub, or next to it;\n"
+        "with GRR the lines of known targets and of a known attack are one.",
+        fontsize=9,
+        color="0.25",
+    )
     figure.legend(
         *panels[0, 0].get_legend_handles_labels(),
         loc="outside lower center",

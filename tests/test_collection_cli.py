@@ -264,7 +264,8 @@ def test_nothing_but_rejects_is_an_error(tmp_path):
     write_reports(tmp_path / "r.csv", oracles.GRR(1.0, 4), [1])
     edit(tmp_path / "r.csv", lambda text: text.replace("\n1,\n", "\n7,\n"))
     result = run("aggregate", tmp_path / "r.csv", "--out", tmp_path / "counts.json")
-    assert "no row is a report" in str(result.exception)
+    rejects = tmp_path / "counts.rejects.csv"
+    assert str(result.exception) == f"no row is a report: 1 with out of range; see {rejects}"
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "json"])

@@ -194,6 +194,7 @@ def test_commands_take_columns_of_a_service(tmp_path, monkeypatch):
     rows = json.loads(estimated.out)["estimate"]
     assert [row["value"] for row in rows] == ["a", "b", "c", "d"]
     assert [row["frequency"] for row in rows] == stored.estimate.frequencies.tolist()
+    assert "name its columns (Schema, --column)" in run("estimate", path, *about).err
     for arguments, words in (
         ([*about[:4], *columns], "give --domain"),
         ([*about, "--client-id", "user"], "name their --column too"),

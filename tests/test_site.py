@@ -88,6 +88,13 @@ def test_claims_have_a_row_to_filter_and_their_code(staged):
     assert f"def {LEDGER['cls-norm-sub'].check.__name__}(" in page
 
 
+def test_a_claim_that_was_not_checked_rests_on_no_inputs(tmp_path):
+    unchecked = record("cls-norm-sub", "N IV-C") | {"verdict": "cannot be checked here"}
+    stage.stage(tmp_path, [unchecked, record(STATEMENTS[0].id, "K II")])
+    page = (tmp_path / "ledger/equivalences.md").read_text("utf-8")
+    assert "; 1,234 inputs of other data are shown, and decide nothing" in page
+
+
 def test_statements_about_figures_stand_below_their_picture(staged):
     first = STATEMENTS[0]
     page = (staged / "figures" / f"{first.figure.partition('-')[0]}.md").read_text("utf-8")
@@ -179,6 +186,16 @@ def test_long_names_break_after_their_words(tmp_path):
     repairs.repair(tmp_path)
     assert page.read_text() == (
         f"{link}{code}ldpopt.<wbr>studies.<wbr>New<wbr>MLE</span></code></a>{link}short.Name</a>"
+    )
+
+
+def test_no_line_ends_inside_a_number_or_the_name_of_a_section(tmp_path):
+    page = tmp_path / "index.html"
+    page.write_text('<p title="1e-9">N IV-B, d &gt; 2, below 1e-10</p><code>1e-7</code>')
+    repairs.repair(tmp_path)
+    whole = [f'<span class="unbroken">{text}</span>' for text in ("IV-B", "d &gt; 2", "1e-10")]
+    assert page.read_text() == (
+        f'<p title="1e-9">N {whole[0]}, {whole[1]}, below {whole[2]}</p><code>1e-7</code>'
     )
 
 

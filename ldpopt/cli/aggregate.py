@@ -170,8 +170,10 @@ def _count(reports: list[Path], out: Path, rejects: Path, state: Path, **options
         result = count(reports, rejects=rejects, state=state, on_partition=show, **options)
     # Counts without reports have no estimate: n = 0 would be an error of every later step.
     if result.n == 0:
-        hint = f": {result.rejected}; see {rejects}" if result.rejected else ""
-        raise InvalidInputError(f"no row is a report{hint}")
+        reasons = ", ".join(f"{times:,} with {reason}" for reason, times in result.rejected.items())
+        raise InvalidInputError(
+            f"no row is a report: {reasons}; see {rejects}" if reasons else "no row is a report"
+        )
     # The state stays: it tells the next run which files are new.
     write_counts(out, result)
     return result

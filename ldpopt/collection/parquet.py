@@ -245,7 +245,8 @@ def _header(stored: bytes | None, path: Path) -> Header:
     name = METADATA.decode()
     if stored is None:
         raise InvalidInputError(
-            f"{path} does not say which oracle made its reports: it has no {name} metadata"
+            f"{path} does not say which oracle made its reports: it has no {name} metadata; if "
+            "another program wrote it, name its columns (Schema, --column)"
         )
     try:
         record = parse_json(stored)

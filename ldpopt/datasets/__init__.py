@@ -1,6 +1,6 @@
 """Data sets to simulate users from: generated, bundled, downloaded, or supplied by the user.
 
-``load(name)`` returns a `Dataset`: the true counts of a domain, its labels and its fixed sets.
+``load(name)`` returns a ``Dataset``: the true counts of a domain, its labels and its fixed sets.
 ``read_transactions``, ``read_column`` and ``read_counts`` read the user's own files, and
 ``read_frequencies`` estimates. The origin of every data set is
 its ``source``.
@@ -71,7 +71,7 @@ def load(name: str) -> Dataset:
     Parameters
     ----------
     name
-        One of `NAMES`.
+        One of ``NAMES``.
 
     Returns
     -------

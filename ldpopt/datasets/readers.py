@@ -47,7 +47,7 @@ class Transactions:
         Parameters
         ----------
         name, source
-            As in `Dataset`.
+            As in ``Dataset``.
 
         Returns
         -------
@@ -92,9 +92,9 @@ def read_transactions(path: str | Path) -> Transactions:
     Notes
     -----
     There are two uses of such a file: ``load("kosarak")`` counts every item of every line
-    (`Transactions.to_dataset`), while other studies let each line be one user who holds one of its
-    items, drawn at random as below. Cost: linear; about a second and 0.5 GB for the 8 million items
-    of Kosarak.
+    (``Transactions.to_dataset``), while other studies let each line be one user who holds one of
+    its items, drawn at random as below. Cost: linear; about a second and 0.5 GB for the 8 million
+    items of Kosarak.
 
     Examples
     --------

@@ -132,7 +132,7 @@ def entry(record: Record) -> Iterator[str]:
     yield "```{raw} html"
     yield f"<p>{html.escape(record['statement'])}"
     yield f'<span class="source">({html.escape(record["source"])})</span></p>'
-    yield f"<p>{badge(record['verdict'])}{_extent(record['instances'])}</p>"
+    yield f"<p>{badge(record['verdict'])}{_extent(record)}</p>"
     evidence = dict(record["evidence"])
     if correction := evidence.pop("correction", ""):
         printed = html.escape(record["statement"])
@@ -144,11 +144,16 @@ def entry(record: Record) -> Iterator[str]:
     yield from ("</tbody></table></details>", "```", "")
 
 
-def _extent(instances: int) -> str:
+def _extent(record: Record) -> str:
     """Return on how many inputs a verdict rests; nothing where nothing could be tried."""
+    instances = record["instances"]
     if not instances:
         return ""
-    return f" on {instances:,} input{'' if instances == 1 else 's'}"
+    inputs = f"{instances:,} input{'' if instances == 1 else 's'}"
+    # They stand in for data that are not at hand.
+    if record["verdict"] == Verdict.UNCHECKED:
+        return f"; {inputs} of other data are shown, and decide nothing"
+    return f" on {inputs}"
 
 
 def _shown(value: float | int | str) -> str:

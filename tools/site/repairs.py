@@ -4,7 +4,8 @@ Sphinx's viewcode takes one module for all objects of a source file. An object t
 exports under a shorter name beside others of its file then gets links to anchors that no page has.
 And its list of modules puts a list into a list, and not into an item of it, which screen readers
 cannot count. The theme's buttons that unfold a part of the contents have no name. Long names of
-objects may break anywhere in a narrow column, and pictures of notebooks cannot be enlarged.
+objects may break anywhere in a narrow column, and pictures of notebooks cannot be enlarged. Lines
+end inside numbers such as 1e-10, between "ε =" and its number, and in a paper's section IV-B.
 """
 
 import re
@@ -23,6 +24,16 @@ _WORD_END = re.compile(r"(?<=[._])(?=\w)|(?<=[a-z])(?=[A-Z(])")
 
 _PICTURE = re.compile(r'<img alt="[^"]*" src="([^"]*)" />')
 
+# What is shown as it is: tags, code, which readers copy, and what no reader sees.
+_AS_IT_IS = re.compile(
+    r"(?s)(<(?:pre|code|script|style|title|option|math)\b.*?"
+    r"</(?:pre|code|script|style|title|option|math)>|<[^>]*>)"
+)
+# 1e-10, IV-B and "ε = 1" each belong into one line.
+_UNBROKEN = re.compile(
+    r"\b\d[\d.]*e-\d+\b|\b[IVX]+-[A-F]\b|(?:\b[a-zαβγδεκρΣ] )?(?:=|≤|≥|&lt;|&gt;) [\d.,]*\d"
+)
+
 
 def repair(html: Path) -> None:
     """Repair all pages of a site, each of the defects above."""
@@ -32,6 +43,7 @@ def repair(html: Path) -> None:
         repaired = _NAME.sub(_breakable, text.replace(_UNFOLD, named))
         if page.parent.name == "tutorials":
             repaired = _PICTURE.sub(_opening, repaired)
+        repaired = _unbroken(repaired)
         if repaired != text:
             page.write_text(repaired, encoding="utf-8")
     for page in sorted((html / "_modules").rglob("*.html")):
@@ -46,6 +58,16 @@ def repair(html: Path) -> None:
 def _breakable(name: re.Match[str]) -> str:
     """Return a name that may go on in the next line after each of its words."""
     return name[1] + _WORD_END.sub("<wbr>", name[2])
+
+
+def _unbroken(page: str) -> str:
+    """Return a page whose lines do not end inside a number or the name of a section."""
+    # Every second part is a match of the pattern, and the text of the page lies between them.
+    parts = _AS_IT_IS.split(page)
+    parts[::2] = [
+        _UNBROKEN.sub(r'<span class="unbroken">\g<0></span>', text) for text in parts[::2]
+    ]
+    return "".join(parts)
 
 
 def _opening(picture: re.Match[str]) -> str:

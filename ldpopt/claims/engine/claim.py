@@ -191,8 +191,9 @@ _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 class Claim:
     """A statement with its source, the expected verdict, and the check that decides.
 
-    ``theorems`` are the names of those in `ldpopt.proofs` that prove the statement, or the
-    corrected one. ``topic`` is the title of the module that holds the claim; `collect` fills it in.
+    ``theorems`` are the names of those in ``ldpopt.proofs`` that prove the statement, or the
+    corrected one. ``topic`` is the title of the module that holds the claim; reading the ledger
+    fills it in.
     """
 
     id: str
@@ -222,7 +223,7 @@ def claim(
     statement
         What the paper states, in one sentence.
     expected
-        The verdict that the check must reach; any other one makes `ldpopt verify` exit with 1.
+        The verdict that the check must reach; any other one makes ``ldpopt verify`` exit with 1.
     theorems
         Names of the theorems that prove the statement for every input, if there are any.
 
