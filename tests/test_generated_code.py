@@ -93,6 +93,12 @@ CASES = {
         BY_OUE.frequencies[:12],
     ),
     "divergence": (losses.KullbackLeibler(), SIMPLEX[1:], POSITIVE),
+    "divergence_from_below": (
+        losses.KullbackLeibler(),
+        [constraints.Bounds(0.01, 0.3), SIMPLEX[1]],
+        POSITIVE,
+    ),
+    "one_group_of_all": (LS, [SIMPLEX[0], constraints.GroupTotals([MIXED], [1.0])], BY_OUE),
 }
 
 
@@ -269,6 +275,7 @@ def test_bad_input_has_a_status_in_c(library):
         (2, "binomial", [0.5, 40.0], right_way),
         (2, "weighted", [0.5, -1e9], [BY_OUE.noise.kappa]),
         (3, "binomial", [0.5, 0.5], right_way),  # two values of at most 0.4 each
+        (3, "divergence_from_below", [0.5, 0.5, 0.5, 0.0], []),
         (5, "binomial", [0.5, 0.5], right_way[::-1]),
         (5, "weighted", [0.5, 0.5], [-2.0]),
     ]
@@ -283,6 +290,7 @@ def test_bad_input_has_a_status_in_c(library):
         ("norm_sub", [0.5, np.nan], "no estimate of a frequency: nan at 1"),
         ("binomial", [0.5, 40.0], "no estimate of a frequency: 40.0 at 1"),
         ("binomial", [0.5, 0.5], "the bounds do not allow a sum of 1"),
+        ("divergence_from_below", [0.5, 0.5, 0.5, 0.0], "is not positive has a lower bound"),
     ],
 )
 def test_bad_input_raises_in_numpy(case, values, message):

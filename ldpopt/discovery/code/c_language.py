@@ -70,8 +70,8 @@ class C(Language):
             f"Compile with: cc -O2 -std=c99 -c FILE.c, and link with -lm. It takes {self.size};",
             "estimate and f may be the same array. Returns 0, or what is wrong, f then being",
             "undefined: 1 another number of values, 2 an estimate that is not finite or outside",
-            "the protocol's range, 3 a total that the bounds do not allow, 4 no memory, 5 wrong",
-            "numbers of the protocol.",
+            "the protocol's range, 3 a total that the bounds do not allow, or a bound that the",
+            "loss does not, 4 no memory, 5 wrong numbers of the protocol.",
         ]
 
     def head(self) -> str:

@@ -283,7 +283,8 @@ def _names_of_root(problem: Formulation, start: FrequencyEstimate, root: str) ->
     d = start.d
     stated = dict.fromkeys(problem.constraints)
     orders = [c for c in stated if c.isotonic(d) is not None]
-    grouped = [c for c in stated if c.disjoint_groups(d) is not None]
+    # One group of all values is a total.
+    grouped = [c for c in stated if c.disjoint_groups(d) is not None and c.total(d) is None]
     others = tuple(c for c in stated if c not in orders and c not in grouped)
     rest = Formulation(problem.loss.bare, others)
     # Groups cut the blocks that pooling has joined, and one another.

@@ -17,6 +17,15 @@ static void clip(double *f, size_t n, const double *lower, size_t low_step, cons
         f[i] = fmin(fmax(f[i], lower[i * low_step]), upper[i * up_step]);
     }
 }
+/* @kernel support */
+static int support(const double *f, size_t n, const double *lower, size_t low_step,
+                   const double *upper, size_t up_step) {
+    (void)upper, (void)up_step;
+    for (size_t i = 0; i < n; i++) {
+        if (!(f[i] > 0) && lower[i * low_step] > 0) return 3;
+    }
+    return 0;
+}
 /* @kernel shift: sum */
 static int shift(double *f, size_t n, double total) {
     double move = (total - sum_of(f, n)) / (double)n;

@@ -19,6 +19,12 @@ function clip(f, lower, upper) {
     f[i] = Math.min(Math.max(f[i], boundOf(lower, i)), boundOf(upper, i));
   }
 }
+// @kernel support: clip
+function support(f, lower, upper) {
+  if (f.some((x, i) => !(x > 0) && boundOf(lower, i) > 0)) {
+    throw new RangeError("a value whose estimate is not positive has a lower bound above 0");
+  }
+}
 // @kernel shift: sum
 function shift(f, total) {
   const move = (total - sumOf(f)) / f.length;

@@ -131,8 +131,8 @@ class Language(ABC):
 
     def _named(self, number: int, step: Step) -> tuple[str, list[str]]:
         """Return the kernel of a step, and its arguments behind the values."""
-        if step.kernel == "clip":
-            return "clip", self.ends(number, step)
+        if step.kernel in ("clip", "support"):
+            return step.kernel, self.ends(number, step)
         if step.kernel == "variance mean":
             return ("to variance" if step.numbers["into"] else "from variance"), ["kappa"]
         if step.kernel == "level":

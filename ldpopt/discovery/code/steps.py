@@ -108,11 +108,14 @@ def _of_total(kernel: str) -> Callable[[Setting, bool], list[Step]]:
 def _of_loss(response: str, protocol: tuple[str, ...]) -> Callable[[Setting, bool], list[Step]]:
     def write(setting: Setting, by_group: bool) -> list[Step]:
         bounds = _ends(setting)
+        # A divergence is finite at 0 alone where the estimate is not positive.
+        has_zeros = response == "KL" and bool(np.any(bounds[0] > 0))
+        steps = [Step("support", {}, bounds)] if has_zeros else []
         if not by_group:
             numbers = {"total": float(setting.total or 0.0)}
-            return [Step("level", numbers, bounds, None, protocol, response)]
+            return [*steps, Step("level", numbers, bounds, None, protocol, response)]
         arrays = _groups(setting)
-        steps = [Step("level", {}, bounds, arrays, protocol, response, by_group=True)]
+        steps.append(Step("level", {}, bounds, arrays, protocol, response, by_group=True))
         if _leaves_some(setting):
             if response in ("KL", "multinomial"):
                 raise UnsupportedProblemError(
