@@ -62,6 +62,7 @@ def test_every_option_of_a_method_is_an_option_of_estimate():
         for option in method.options:
             assert f"--{option.replace('_', '-')}" in shown
     assert "Option of base-cut and norm-hyb; 2.0 by default." in shown
+    assert "Option of npmle-ns, mixture-ns and auto-ns." in shown
 
 
 @pytest.mark.parametrize(

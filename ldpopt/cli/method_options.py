@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -61,7 +61,7 @@ def _derived_options() -> dict[str, Any]:
         kind = Path if name in _SETS else get_type_hints(function)[name]
         default = method.options[name]
         # A flag's default is that it is not given; of a number, None says that too.
-        hint = f"Option of {' and '.join(users)}."
+        hint = f"Option of {_in_words(users)}."
         if name in _SETS:
             hint = f"File of disjoint sets of values, as --query takes it. {hint}"
         if default is not None and default is not False:
@@ -81,6 +81,12 @@ def _users() -> Mapping[str, list[str]]:
     return users
 
 
+def _in_words(names: Sequence[str]) -> str:
+    """Return names as a sentence lists them."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def read_method_options(options: Mapping[str, Any], labels: Labels) -> dict[str, Any]:
     """Return options as methods take them, with the sets of files in place of their names."""
     return {name: labels.sets(value) if name in _SETS else value for name, value in options.items()}
@@ -93,7 +99,7 @@ def check_method_options(method: Method, options: Mapping[str, Any]) -> None:
         if name not in method.options:
             flag = name.replace("_", "-")
             raise InvalidInputError(
-                f"{method.name} has no option --{flag}: it is one of {' and '.join(users[name])}"
+                f"{method.name} has no option --{flag}: it is one of {_in_words(users[name])}"
             )
     # What is stated is checked before any report is read.
     if method.stated is not None:
