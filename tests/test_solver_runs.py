@@ -1,6 +1,7 @@
 """How a solver is run: output, warm starts, time limits, what it reports, and the cvxpy problem."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -32,6 +33,18 @@ def test_a_warm_start_changes_no_answer(solver):
             rtol=0,
             atol=max(SOLVER[solver], 1e-6),
         )
+
+
+@pytest.mark.parametrize(
+    ("solver", "option"), [("CLARABEL", {"max_iter": 2}), ("OSQP", {"time_limit": 1e-5})]
+)
+def test_an_option_of_one_solve_does_not_stay_for_a_warm_start(solver, option):
+    problem = Problem(losses.LeastSquares(), [*SIMPLEX, Custom(lambda f: f[0] >= f[1])])
+    problem.solve(Y, solver=solver, warm_start=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it stops before it has an answer
+        problem.solve(Y, solver=solver, **option)
+    assert problem.solve(Y, solver=solver, warm_start=True).status == "optimal"
 
 
 def test_a_warm_start_at_the_answer_takes_no_more_steps():

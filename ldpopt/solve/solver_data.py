@@ -123,6 +123,7 @@ class SolverData:
         self._data, self._of_solver = self.chain.solver.apply(self._program)
         self._quick: _Substitution | None = None
         self._packed: bytes | None = None
+        self._last_options: Mapping[str, Any] | None = None
         if self.is_kept and self._program.parameters:
             self._quick = _Substitution.of(self._program, self._data)
 
@@ -158,12 +159,15 @@ class SolverData:
 
         cvxpy and the solver raise their own errors. Unless that is requested, no solve starts at
         the result of another one, so that the point of a trial does not depend on those before it.
+        Nor does one that ran with other options: the solver that cvxpy keeps has them still.
         """
+        keeps_options = self._last_options == options
+        self._last_options = dict(options)
         # A copy: cvxpy's interfaces compare the data with those of the last solve, which they keep.
         return self.chain.solve_via_data(
             self.problem,
             dict(self._data),
-            warm_start=running.warm_start,
+            warm_start=running.warm_start and keeps_options,
             verbose=running.verbose,
             solver_opts=dict(options),
         )
