@@ -188,6 +188,14 @@ def test_a_finding_with_solvers_shows_them_as_evidence_and_the_other_way_round(r
         assert counts_vectors == (result.finding.agreement is not None)
 
 
+def test_all_sets_of_three_values_satisfy_the_printed_conditions_of_the_example(results):
+    # By hand: Σ over D1 of f is below 1 for each of the seven sets, so that each is a point.
+    (result,) = (result for result in results if result.claim.id == "kkt-sign")
+    evidence = result.finding.evidence
+    assert evidence["points that satisfy the conditions for [0.5, 0.2, -0.01]"] == 7
+    assert evidence["their sets D1"] == "1; 2; 3; 1 2; 1 3; 2 3; 1 2 3"
+
+
 def test_norm_mul_is_certified_on_every_stack_in_which_it_has_an_answer(results, instances):
     (result,) = (result for result in results if result.claim.id == "norm-mul-kl")
     expected = 0

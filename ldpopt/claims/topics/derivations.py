@@ -177,7 +177,7 @@ def _stationary(f: Sequence[Fraction], kappa: Fraction) -> list[tuple[tuple[int,
     ),
 )
 def kkt_sign(instances: InstanceSet) -> Finding:
-    """List all points that satisfy the conditions, for [.5, .2, -.01] and for random vectors.
+    """List all points that satisfy the conditions, for [0.5, 0.2, -0.01] and for random vectors.
 
     The conditions never say that λ has a sign. For least squares and for the weighted MLE, κ = 1/4.
     Red if only one point satisfies them everywhere (then the statement holds), or if λ <= 0 leaves
@@ -197,14 +197,15 @@ def kkt_sign(instances: InstanceSet) -> Finding:
     supports = [
         " ".join(str(v + 1) for v in active) for active, _ in _stationary(example, Fraction(0))
     ]
+    shown = ", ".join(f"{float(x):g}" for x in example)
     return Finding(
         holds=set(numbers) == {1},
         corrected=set(with_sign) == {1},
         instances=len(settings),
         evidence={
-            "points that satisfy the conditions for [.5, .2, -.01]": numbers[0],
+            f"points that satisfy the conditions for [{shown}]": numbers[0],
             "their sets D1": "; ".join(supports),
-            "the words of N IV-B pick": "1 2, that is [.65, .35, 0]; the solution has 1 2 3",
+            "the words of N IV-B pick": "1 2, that is [0.65, 0.35, 0]; the solution has 1 2 3",
             "largest number of points, random vectors": max(numbers),
             "correction": "and λ <= 0, dual feasibility: then exactly one point is left, in all "
             "settings",
