@@ -418,7 +418,10 @@ def drawn(monkeypatch):
 
 def test_a_figure_says_what_its_bars_are_and_no_share_exceeds_one(drawn):
     page = drawn("calibrate-fig6")
-    assert page.get_suptitle().rstrip().endswith("\nbars: one standard deviation over the trials")
+    heading = (
+        "\nbars: one standard deviation over the trials; vertical line: the significance threshold"
+    )
+    assert page.get_suptitle().rstrip().endswith(heading)
     bars = [
         end
         for ax in page.axes

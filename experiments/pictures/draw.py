@@ -28,6 +28,7 @@ from ldpopt.style import Look
 
 _LONG_NUMBER = re.compile(rb"(\d\.\d\d)\d+")  # of an SVG: a hundredth of a point is enough
 BARS = "bars: one standard deviation over the trials"
+THRESHOLD = "vertical line: the significance threshold"
 OWN_AXES = "each panel has a vertical axis of its own"
 _SHARES = ("recall", "precision", "f-score")  # metrics between 0 and 1
 _SPOKEN = {TRUTH: "truth", SELECTED: "chosen method", "predicted": "predicted"}
@@ -92,7 +93,8 @@ def _heading(figure: Figure, rows: Sequence[Row]) -> str:
     # Means of one trial have no deviation, and other drawings show none.
     barred = figure.drawing in _WITH_BARS and any(row.std > 0 for row in rows)
     if barred:
-        return f"{title}\n{BARS}"
+        marked = f"; {THRESHOLD}" if figure.drawing == "thresholds" else ""
+        return f"{title}\n{BARS}{marked}"
     return f"{title}\n{OWN_AXES}" if _has_own_axes(figure) else title
 
 

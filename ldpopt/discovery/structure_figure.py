@@ -70,6 +70,7 @@ def _draw_shifts(axes: Axes, shift: str, estimates: Array, frequencies: Array) -
             markersize=3,
         )
     axes.set(xlabel="estimate", ylabel="solution - estimate", title=f"shift: {shift}")
+    axes.locator_params(axis="x", nbins=5)  # more numbers would touch each other
 
 
 def _draw_multipliers(axes: Axes, stated: Sequence[StructureRow]) -> None:

@@ -152,7 +152,7 @@ def _extent(record: Record) -> str:
     inputs = f"{instances:,} input{'' if instances == 1 else 's'}"
     # They stand in for data that are not at hand.
     if record["verdict"] == Verdict.UNCHECKED:
-        return f"; {inputs} of other data are shown, and decide nothing"
+        return f" ({inputs} of other data are shown, and decide nothing)"
     return f" on {inputs}"
 
 
