@@ -182,10 +182,15 @@ def test_long_names_break_after_their_words(tmp_path):
     page = tmp_path / "index.html"
     link = '<a class="reference internal" href="ldpopt.studies.html">'
     code = '<code><span class="pre">'
-    page.write_text(f"{link}{code}ldpopt.studies.NewMLE</span></code></a>{link}short.Name</a>")
+    title = "<h1>Source code for "
+    page.write_text(
+        f"{link}{code}ldpopt.studies.NewMLE</span></code></a>{link}short.Name</a>"
+        f"{title}ldpopt.collection.files</h1>"
+    )
     repairs.repair(tmp_path)
     assert page.read_text() == (
         f"{link}{code}ldpopt.<wbr>studies.<wbr>New<wbr>MLE</span></code></a>{link}short.Name</a>"
+        f"{title}ldpopt.<wbr>collection.<wbr>files</h1>"
     )
 
 

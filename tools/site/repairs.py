@@ -15,9 +15,10 @@ _BACK_LINK = re.compile(r"(reference/generated/([\w.]+)\.html)#([\w.]+)")
 
 _UNFOLD = '<summary><span class="toctree-toggle"'
 
-# One long name of an object, in a link or in code.
+# One long name of an object, in a link, in code or in the title of its source.
 _NAME = re.compile(
-    r'(<a [^>]*reference internal[^>]*>|<span class="pre">)([\w.]{16,}(?:\(\))?)(?=</)'
+    r'(<a [^>]*reference internal[^>]*>|<span class="pre">|<h1>Source code for )'
+    r"([\w.]{16,}(?:\(\))?)(?=</)"
 )
 # The ends of its words: behind a dot or an underscore, before a capital or a bracket.
 _WORD_END = re.compile(r"(?<=[._])(?=\w)|(?<=[a-z])(?=[A-Z(])")
