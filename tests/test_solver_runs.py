@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from numpy.testing import assert_allclose
 from ldpopt import FrequencyEstimate, Problem, losses
 from ldpopt.constraints import Custom, Monotone, NonNegative, SumsTo
 from ldpopt.errors import InvalidInputError, LdpoptWarning, SolverError
+from ldpopt.solve.paths.conic import CompiledProblem, ConicPath
 from ldpopt.solve.solvers import SOLVERS, installed_solvers
+from ldpopt.solve.solvers import settings as solver_settings
 from tests.tolerances import SOLVER
 
 D = 12
@@ -45,6 +48,24 @@ def test_an_option_of_one_solve_does_not_stay_for_a_warm_start(solver, option):
         warnings.simplefilter("ignore")  # it stops before it has an answer
         problem.solve(Y, solver=solver, **option)
     assert problem.solve(Y, solver=solver, warm_start=True).status == "optimal"
+
+
+def test_no_other_thread_solves_while_a_compiled_problem_holds_numbers(monkeypatch):
+    conic = ConicPath()
+    free = []
+    solve = CompiledProblem.solve
+
+    def watched(*arguments):
+        with ThreadPoolExecutor(1) as other:
+            free.append(other.submit(conic._one_at_a_time.acquire, blocking=False).result())
+        return solve(*arguments)
+
+    monkeypatch.setattr(CompiledProblem, "solve", watched)
+    problem = Problem(losses.LeastSquares(), SIMPLEX)
+    settings = solver_settings("CLARABEL", "high", {})
+    conic.solve(problem, problem.accept(Y), "CLARABEL", settings, {})
+    assert free == [False]
+    assert conic._one_at_a_time.acquire(blocking=False)
 
 
 def test_a_warm_start_at_the_answer_takes_no_more_steps():

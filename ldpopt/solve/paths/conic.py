@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -263,12 +264,15 @@ class ConicPath:
         self._feasible: set[Hashable] = set()
         # What was compiled once with an estimate's numbers, and not kept.
         self._solved_once: set[Hashable] = set()
+        # A compiled problem holds one estimate's numbers at a time, and so does its solver.
+        self._one_at_a_time = threading.RLock()
 
     def forget(self) -> None:
         """Compile the next problem anew."""
-        self.compiled.clear()
-        self._feasible.clear()
-        self._solved_once.clear()
+        with self._one_at_a_time:
+            self.compiled.clear()
+            self._feasible.clear()
+            self._solved_once.clear()
 
     def solve(
         self,
@@ -309,11 +313,13 @@ class ConicPath:
         if formulation.loss.bare is not formulation.loss:
             formulation = Formulation(formulation.loss.bare, formulation.constraints)
         stack = _Stack.of(formulation, start, solver, settings, given, running)
-        is_feasible = self._require_feasible(stack)
-        results = [
-            self._solve_trial(stack, trial, first, again)
-            for trial, first in _shown(zip(stack.trials, self._firsts(stack), strict=False), stack)
-        ]
+        with self._one_at_a_time:
+            is_feasible = self._require_feasible(stack)
+            firsts = zip(stack.trials, self._firsts(stack), strict=False)
+            results = [
+                self._solve_trial(stack, trial, first, again)
+                for trial, first in _shown(firsts, stack)
+            ]
         outcome = _outcome(stack, results)
         # The points prove it, unless they are outside.
         if not is_feasible and not _satisfies(stack, outcome):
