@@ -249,6 +249,15 @@ def test_noise_given_by_hand_is_enough():
     assert ldpopt.risk(raw, "base", [[0, 1, 2, 3]]).mean == pytest.approx(4e-4)
 
 
+def test_rounding_makes_no_method_worse():
+    """Reports of GRR sum to 1: where none is negative, three methods give the same answers."""
+    raw = oracles.GRR(1.0, 4).estimate([6_543, 5_278, 4_410, 3_769], 20_000)
+    table = ldpopt.compare_risk(raw, ["base", "norm-sub", "norm"])
+    assert max(row.excess for row in table.rows) < 1e-18
+    verdicts = [table.verdict(row) for row in table.rows]
+    assert verdicts == ["best", "undecided", "undecided"]
+
+
 def test_a_table_ranks_and_says_what_is_undecided(raw):
     table = ldpopt.compare_risk(raw, ["base", "norm-sub", "mle-apx"])
     assert {row.method for row in table.rows} == {"base", "norm-sub", "mle-apx"}

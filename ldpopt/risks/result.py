@@ -17,6 +17,10 @@ from ldpopt.tables import ShownAsTable, TitledTable, data_frame, html_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# What rounding may change in a difference of two risks, and nobody would call one: as a part of the
+# noise of the raw answers, of which both are made.
+_ROUNDING = 1e-9
+
 _HEADINGS = ("method", "MSE", "interval", "above the best", "verdict")
 
 _KINDS: dict[Kind, str] = {
@@ -176,6 +180,8 @@ class RiskTable(ShownAsTable):
             half = 0.0
             if evidence[name] is not best:
                 half = evidence[name].excess_reach(best, collection, reach) / k
+                # Equal answers of two formulas differ by rounding, which makes neither worse.
+                half = max(half, _ROUNDING * collection.noise_total / k)
             rows.append(RiskRow(risk, excess, excess - half, excess + half))
         return cls(tuple(rows), dict(dropped))
 
