@@ -92,7 +92,7 @@ def test_a_claim_that_was_not_checked_rests_on_no_inputs(tmp_path):
     unchecked = record("cls-norm-sub", "N IV-C") | {"verdict": "cannot be checked here"}
     stage.stage(tmp_path, [unchecked, record(STATEMENTS[0].id, "K II")])
     page = (tmp_path / "ledger/equivalences.md").read_text("utf-8")
-    assert "(1,234 inputs of other data are shown, and decide nothing)" in page
+    assert "(the evidence shows 1,234 inputs, and decides nothing)" in page
 
 
 def test_statements_about_figures_stand_below_their_picture(staged):

@@ -150,9 +150,9 @@ def _extent(record: Record) -> str:
     if not instances:
         return ""
     inputs = f"{instances:,} input{'' if instances == 1 else 's'}"
-    # They stand in for data that are not at hand.
+    # Of other data, or of those among the paper's that are at hand.
     if record["verdict"] == Verdict.UNCHECKED:
-        return f" ({inputs} of other data are shown, and decide nothing)"
+        return f" (the evidence shows {inputs}, and decides nothing)"
     return f" on {inputs}"
 
 

@@ -404,14 +404,11 @@ STATEMENTS = (
         source="D 3.2",
         text="Power is about 100 times slower than the other methods.",
         figure="draft-fig7",
-        how="Not by a figure: speeds are measured by `python -m experiments.bench`",
+        how="Not by a figure: the command make bench measures speeds",
         checks=(),
         missing="the authors' code and machine",
         expected=Verdict.UNCHECKED,
-        why=(
-            "It is about the authors' code and machine; `python -m experiments.bench` measures "
-            "this library's."
-        ),
+        why="It is about the authors' code and machine; the command make bench measures ours.",
     ),
     Statement(
         id="d-power-kosarak",
