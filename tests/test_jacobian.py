@@ -94,9 +94,12 @@ def jacobian_of(problem, raw):
         return None
 
 
-def test_a_point_of_a_solver_has_a_jacobian_too():
+@pytest.mark.parametrize(
+    "order", [constraints.Monotone([2, 3]), constraints.TopSet([0, 1, 2])], ids=repr
+)
+def test_a_point_of_a_solver_has_a_jacobian_too(order):
     rows = constraints.Linear([[1, -2, 0, 0, 0, 0]], [-0.3], [0.05])
-    problem = Problem(losses.LeastSquares(), [*SIMPLEX, constraints.Monotone([2, 3]), rows])
+    problem = Problem(losses.LeastSquares(), [*SIMPLEX, order, rows])
     raw = estimate_of([0.5, 0.1, 0.2, 0.25, -0.1, 0.05])
     solution = problem.solve(raw)
     assert solution.path == "conic"

@@ -19,6 +19,7 @@ from ldpopt.constraints import (
     NonNegative,
     Smooth,
     SumsTo,
+    TopSet,
 )
 from ldpopt.errors import InfeasibleError
 from ldpopt.losses import (
@@ -135,6 +136,29 @@ def test_what_newton_does_not_take_is_certified_as_the_solver_left_it(where):
         problem = Problem(loss, [*SIMPLEX, *where])
         certificate = problem.solve(collected()).certificate
         assert certificate.is_optimal(1e-8, relative=True), (loss, certificate)
+
+
+def test_answers_on_a_top_set_beside_rows_are_certified_to_rounding():
+    # Its rows have a further variable, the smallest of the members.
+    rows = Linear([[1.0, -2.0, 0.0, 1.0, 0.0, 0.0, 0.0]], -0.01, 0.0)
+    certificate = (
+        Problem(GaussianMLE(), [*SIMPLEX, TopSet([0, 2]), rows]).solve(collected()).certificate
+    )
+    assert certificate.gap <= 1e-14 * (1 + certificate.scale)
+
+
+@pytest.mark.parametrize("f", [[0.3, 0.2, 0.1, 0.2, 0.2], [0.1, 0.3, 0.3, 0.0, 0.1]])
+def test_a_face_of_a_top_set_is_inside_it_and_holds_its_points(f):
+    top = TopSet([1, 2, 4])
+    face = top.face(np.array(f), 0.0)
+    moved = np.array(f) + np.random.default_rng(0).normal(0, 0.1, (200, 5))
+    inside = (moved @ face.matrix.T >= face.lower).all(axis=1)
+    assert 0 < inside.sum() < 200
+    assert (top.violation(moved[inside]) == 0).all()
+    # Where the smallest member is the same, nothing of the set is left out.
+    same = moved[:, [1, 2, 4]].argmin(axis=1) == np.array(f)[[1, 2, 4]].argmin()
+    assert np.array_equal(inside[same], top.violation(moved[same]) == 0)
+    assert TopSet([]).face(np.array(f), 0.0) is None
 
 
 def test_pairs_of_constraints_are_certified():

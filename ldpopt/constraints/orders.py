@@ -265,6 +265,28 @@ class TopSet(Polyhedron):
             sparse.csr_array(-sign[:, None]),
         )
 
+    def face(self, f: Array, near: float) -> LinearInequalities | None:
+        """Return that all other members are at least, all others at most the smallest member of f.
+
+        Which member is smallest is taken from f, so that no further variable is needed. Where
+        members are tied at the minimum, each of them will do.
+        """
+        from scipy import sparse
+
+        d = len(f)
+        if not 0 < len(self.indices) < d:
+            return None
+        is_member = self.members(d)
+        smallest = int(self.indices[np.argmin(f[self.indices])])
+        rest = np.delete(np.arange(d), smallest)
+        sign = np.where(is_member[rest], 1.0, -1.0)
+        count = d - 1
+        rows = np.arange(count)
+        entries = np.concatenate([sign, -sign])
+        places = (np.tile(rows, 2), np.concatenate([rest, np.full(count, smallest)]))
+        matrix = sparse.csr_array((entries, places), shape=(count, d))
+        return LinearInequalities(matrix, np.zeros(count), np.full(count, np.inf))
+
     def isotonic(self, d: int) -> TopSetOrder:
         """Return the order of members and others."""
         return TopSetOrder(self.members(d))

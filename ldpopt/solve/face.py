@@ -411,7 +411,7 @@ def _at_ends(f: Array, bounds: Box) -> NDArray[np.int64]:
 def _rows_near(formulation: Formulation, start: FrequencyEstimate, f: Array) -> HeldRows:
     """Return the rows of all constraints that are near one of their ends at f."""
     d = start.d
-    # Sums of differences have a form without further variables, which their rows do not show.
+    # Sums of differences and top sets have a form without further variables near f.
     faces = {one: one.face(f, NEAR) for one in formulation.constraints}
     plain = [one for one, face in faces.items() if face is None]
     source = RowsOfTrials(Formulation(formulation.loss, tuple(plain)), d)
@@ -426,7 +426,11 @@ def _rows_near(formulation: Formulation, start: FrequencyEstimate, f: Array) -> 
             "not known here"
         )
     parts = [_held(system, f, "a row of the constraints")]
-    parts += [_held_differences(one, face, f) for one, face in faces.items() if face is not None]
+    for one, face in faces.items():
+        if face is not None:
+            is_order = one.isotonic(d) is not None
+            held = _held(face, f, repr(one)) if is_order else _held_differences(one, face, f)
+            parts.append(held)
     loss = formulation.loss
     smoothing = loss.smoothing(d) if loss.has_shared_kinks else None
     if smoothing is not None:

@@ -60,8 +60,8 @@ def polish(formulation: Formulation, start: FrequencyEstimate, outcome: Outcome)
     """Return the outcome with polished points, where that lowers their certified gap.
 
     Losses that are not smooth sums over values, and sets that are not polyhedra in f alone, are
-    left as they are; of ``Smooth`` the signs of the differences at the point are kept, which makes
-    it rows in f alone. Cost: a few sparse systems of the size of the rows that hold, and two
+    left as they are; of ``Smooth`` the signs of the differences at the point are kept, and of
+    ``TopSet`` its smallest member, which makes them rows in f alone. Cost: a few sparse systems of the size of the rows that hold, and two
     certificates, per trial.
     """
     loss = formulation.loss
@@ -71,19 +71,19 @@ def polish(formulation: Formulation, start: FrequencyEstimate, outcome: Outcome)
     points = outcome.frequencies.copy()
     for trial in np.ndindex(points.shape[:-1]):
         estimate = start[trial]
-        near = _with_signs(formulation, points[trial])
+        part = _near(formulation, points[trial])
         # Rows that do not depend on the point are kept for all trials.
-        if near is not formulation:
-            source = RowsOfTrials(near, start.d)
+        if part is not formulation:
+            source = RowsOfTrials(part, start.d)
         rows = source.of(loss, estimate)
-        better = _polished(near, estimate, points[trial], rows)
+        better = _polished(part, estimate, points[trial], rows)
         if better is not None and _is_better(formulation, estimate, better, points[trial]):
             points[trial] = better
     return replace(outcome, frequencies=points)
 
 
-def _with_signs(formulation: Formulation, point: Array) -> Formulation:
-    """Return the problem near a point, with differences of the same signs: a part of its set.
+def _near(formulation: Formulation, point: Array) -> Formulation:
+    """Return the problem near a point, with the same signs and smallest members: a part of it.
 
     Whether the minimum of this part is that of the whole is for the certificate to say.
     """
