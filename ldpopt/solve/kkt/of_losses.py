@@ -219,8 +219,8 @@ def _gaussian(loss: losses.GaussianMLE, names: Names) -> LossForm:
         (X - target[V]) ** 2 / (constant[V] + growth[V] * X),
         {
             target.name: "the estimate",
-            constant.name: "a: n times its variance at frequency 0",
-            growth.name: "b: how fast that grows with the frequency",
+            constant.name: "n times its variance at frequency 0",
+            growth.name: "how fast that grows with the frequency",
         },
         numbers,
         response,
@@ -245,7 +245,7 @@ def _likelihood(loss: _Likelihood, names: Names) -> LossForm:
 
     probability = floor + slope * X
     meanings = {
-        share.name: "c/n: the share of reports that support the value",
+        share.name: "the share c/n of reports that support the value",
         floor.name: "the probability that a report supports another value",
         top.name: "the probability that a report supports the user's value",
     }
