@@ -37,8 +37,6 @@ def raw(zipf):
 def entries(matrix, sizes=(), costs=0.0):
     matrix = np.asarray(matrix, dtype=float)
     groups = row_groups(len(matrix) - sum(sizes), list(sizes))
-    from scipy import sparse
-
     return Coefficients.of(sparse.csr_array(matrix), groups, np.asarray(costs))
 
 
@@ -66,6 +64,16 @@ def test_what_the_loss_has_chosen_is_left_alone_unless_the_objective_is_to_chang
     units = balanced(entries(matrix, costs=cost), anchored, with_objective=True)
     assert_array_equal(units.columns, [1, 2.0**-12])
     assert units.objective == 2.0**32
+
+
+def test_a_quadratic_objective_counts_the_units_of_its_variables_twice():
+    # t = 2⁴⁰ x, and t² is minimised.
+    stated = Coefficients.of(
+        sparse.csr_array([[2.0**40, -1.0]]), np.zeros(1, dtype=np.int64), 0.0, np.array([0.0, 1.0])
+    )
+    units = balanced(stated, np.array([True, False]), with_objective=True)
+    assert_array_equal(units.columns, [1, 2.0**40])
+    assert units.objective == 2.0**-80
 
 
 def test_coefficients_near_one_are_left_as_they_are():

@@ -238,8 +238,9 @@ def spanning(
             end[is_short] *= 4
         else:
             raise InvalidInputError(
-                f"no multiplier brings {aim(is_short)}: the loss has no minimum on this set; add "
-                "NonNegative() or Bounds"
+                f"no multiplier brings {aim(is_short)}: either the loss has no minimum on this "
+                "set (add NonNegative() or Bounds), or its numbers are beyond the range of doubles "
+                "(state them in a larger unit)"
             )
     return low, high
 

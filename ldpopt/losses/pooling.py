@@ -104,7 +104,9 @@ class VariancePooling(Pooling):
     """
 
     def __init__(self, target: Array, a: float, kappa: float) -> None:
-        super().__init__(target + kappa / 2 * target**2)
+        # Squares beyond the doubles are infinite here, and refused where they are pooled.
+        with np.errstate(over="ignore"):
+            super().__init__(target + kappa / 2 * target**2)
         self._a = a
         self._kappa = kappa
 

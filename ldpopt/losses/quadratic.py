@@ -405,11 +405,13 @@ class GaussianMLE(SeparableLoss):
         # In place, as in the gradient.
         second = np.asarray(noise.b * estimate.frequencies)
         second += noise.a
-        second *= second
         # Where the variance is not positive the loss is infinite, and nothing bends it there.
         is_positive = largest > 0
-        share = np.divide(2, largest**3, out=np.zeros(largest.shape), where=is_positive)
-        second *= share
+        # No power of a variance alone: in a large unit it would leave the doubles.
+        largest = np.where(is_positive, largest, np.inf)
+        second = second / largest
+        second *= second
+        second *= 2 / largest
         return second
 
     def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array | None:

@@ -19,6 +19,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.programs import ConeProgram, LinearProgram, stacked
+from ldpopt.solve.units import own_unit
 
 Array = NDArray[np.float64]
 
@@ -94,7 +95,7 @@ def require_feasible(constraints: Sequence[Constraint], d: int) -> None:
     if all(np.all(member.violation(point) <= _TOLERANCE) for member in members):
         return
     excess, multipliers = _elastic(parts, d)
-    if excess <= _TOLERANCE:
+    if excess <= _TOLERANCE * _size_of_rows(parts, multipliers, d):
         return
     names = _names_of_rows(members, parts, multipliers, d)
     # Rows of several constraints may have the same name, such as f[0] >= 0: each is named once.
@@ -105,6 +106,14 @@ def require_feasible(constraints: Sequence[Constraint], d: int) -> None:
         f"no vector satisfies the constraints; these conflict: {shown} "
         f"(each would have to give way by {excess:.3g})"
     )
+
+
+def _size_of_rows(parts: Sequence[LinearInequalities], multipliers: Array, d: int) -> float:
+    """Return the largest end of the rows that have a multiplier, at least 1."""
+    system = stacked(parts, d)
+    used = multipliers > 0
+    ends = np.abs(np.concatenate([system.lower[used], system.upper[used]]))
+    return max(1.0, float(ends[np.isfinite(ends)].max(initial=0.0)))
 
 
 def _names_of_rows(
@@ -194,10 +203,12 @@ def _search(
 
     variable = cp.Variable(d)
     # In units of 1/d, the solver's numbers are of order 1, for which its tolerances are made.
-    f = variable / d
+    unit = unit_of(constraints, d)
+    f = (variable if unit == 1 else unit * variable) / d
+    anchor = None if unit == 1 else variable
     forms = [form for constraint in constraints for form in constraint.cone_form(f)]
     try:
-        solution = ConeProgram(cp.Constant(0.0), forms).solve()
+        solution = ConeProgram(cp.Constant(0.0), forms, anchor=anchor).solve()
     except cp.error.SolverError:
         return "undecided", None
     if solution.status == cp.INFEASIBLE:
@@ -205,7 +216,25 @@ def _search(
     point = solution.at(variable)
     if solution.status != cp.OPTIMAL or point is None:
         return "undecided", None
-    return "feasible", point / d
+    return "feasible", unit * point / d
+
+
+def unit_of(constraints: Sequence[Constraint], d: int) -> float:
+    """Return the power of two next to the largest bound, total or reference of a ball.
+
+    It is 1 where these are at most some hundreds, as those of frequencies are.
+    """
+    sizes = [1.0]
+    for constraint in constraints:
+        numbers = [np.asarray(end) for end in constraint.box(d) or ()]
+        ball = constraint.ball
+        if ball is not None:
+            numbers.append(ball.reference)
+        total = constraint.total(d)
+        if total is not None:
+            numbers.append(np.asarray(total))
+        sizes += [float(np.abs(x[np.isfinite(x)]).max(initial=0.0)) for x in numbers]
+    return own_unit(max(sizes))
 
 
 def conflict(constraints: Sequence[Constraint], d: int) -> str:

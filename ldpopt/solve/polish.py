@@ -29,6 +29,7 @@ from ldpopt.solve.certificate.minorant import minorant
 from ldpopt.solve.certificate.rows import Rows, RowsOfTrials
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.plan import Outcome
+from ldpopt.solve.units import large_unit
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -60,9 +61,9 @@ def polish(formulation: Formulation, start: FrequencyEstimate, outcome: Outcome)
     """Return the outcome with polished points, where that lowers their certified gap.
 
     Losses that are not smooth sums over values, and sets that are not polyhedra in f alone, are
-    left as they are; of ``Smooth`` the signs of the differences at the point are kept, and of
-    ``TopSet`` its smallest member, which makes them rows in f alone. Cost: a few sparse systems of the size of the rows that hold, and two
-    certificates, per trial.
+    left as they are. Of ``Smooth`` the signs of the differences at the point are kept, and of
+    ``TopSet`` its smallest member, which makes them rows in f alone. Cost: a few sparse systems of
+    the size of the rows that hold, and two certificates, per trial.
     """
     loss = formulation.loss
     if loss.separable is None or loss.smooth_part is not loss:
@@ -180,8 +181,9 @@ def _face_of(
     with np.errstate(divide="ignore", invalid="ignore"):
         # What a Newton step of each value on its own would be.
         pull = (tangent.slope_towards(price) - price) / formulation.loss.curvature(estimate, f, f)
-    low = (f - bounds.lower <= _NEAR) & (pull >= f - bounds.lower)
-    high = (bounds.upper - f <= _NEAR) & (-pull >= bounds.upper - f) & ~low
+    near = _NEAR * large_unit(f)
+    low = (f - bounds.lower <= near) & (pull >= f - bounds.lower)
+    high = (bounds.upper - f <= near) & (-pull >= bounds.upper - f) & ~low
     equal = system.lower == system.upper
     ends = np.where(multipliers < 0, system.upper, system.lower)
     return _Face(equal | (multipliers != 0), np.where(equal, system.lower, ends), low, high)

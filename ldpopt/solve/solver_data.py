@@ -505,10 +505,11 @@ def _present_numbers(program: Any) -> tuple[Any, Array, Any]:
 
 def _coefficients(program: Any, quadratic: Any, linear: Array, matrix: Any) -> Coefficients:
     """Return the coefficients of a compiled program with P, c and A."""
-    costs = np.abs(linear)
+    bends: Array | float = 0.0
     if quadratic is not None and quadratic.nnz:
-        costs = np.maximum(costs, abs(quadratic).max(axis=0).toarray().ravel())
-    return Coefficients.of(matrix, _groups(program.cone_dims, matrix.shape[0]), costs)
+        bends = abs(quadratic).max(axis=0).toarray().ravel()
+    groups = _groups(program.cone_dims, matrix.shape[0])
+    return Coefficients.of(matrix, groups, np.abs(linear), bends)
 
 
 def _groups(dims: Any, rows: int) -> NDArray[np.int64]:

@@ -28,6 +28,25 @@ _WORTHWHILE = 4
 _STEPS = 200
 
 
+# Numbers up to 2¹⁰ apart from 1 are taken as they are.
+_NEAR_ONE = 10
+# Squares of powers beyond are no normal doubles.
+_FARTHEST = 700
+
+
+def own_unit(size: float) -> float:
+    """Return the power of two next to a size >= 0; 1 for sizes near it, and for 0."""
+    if not 0 < size < np.inf:
+        return 1.0
+    exponent = int(np.floor(np.log2(size)))
+    return float(2.0**exponent) if _NEAR_ONE < abs(exponent) < _FARTHEST else 1.0
+
+
+def large_unit(f: Array) -> float:
+    """Return the power of two near the largest frequency; 1 for those of order 1 and below."""
+    return own_unit(max(1.0, float(np.max(np.abs(f)))))
+
+
 class Units(NamedTuple):
     """Units of a program: row i is multiplied by rows[i], and variable j counts in columns[j].
 
@@ -48,8 +67,9 @@ class Coefficients(NamedTuple):
         |a_ij|, i and j of every entry.
     groups
         The number of each row's group, shape (rows,): rows of one cone share a unit.
-    costs
-        The size of each variable's largest coefficient in the objective, shape (columns,).
+    costs, bends
+        The sizes of each variable's largest coefficients in the objective, linear and quadratic,
+        both of shape (columns,).
     """
 
     sizes: Array
@@ -57,9 +77,16 @@ class Coefficients(NamedTuple):
     columns: NDArray[np.int64]
     groups: NDArray[np.int64]
     costs: Array
+    bends: Array
 
     @classmethod
-    def of(cls, matrix: Any, groups: NDArray[np.int64], costs: Array) -> Coefficients:
+    def of(
+        cls,
+        matrix: Any,
+        groups: NDArray[np.int64],
+        costs: Array | float,
+        bends: Array | float = 0.0,
+    ) -> Coefficients:
         """Return the coefficients of a sparse matrix."""
         triples = matrix.tocoo()
         used = triples.data != 0
@@ -69,6 +96,7 @@ class Coefficients(NamedTuple):
             triples.col[used].astype(np.int64),
             groups,
             np.broadcast_to(costs, matrix.shape[1]),
+            np.broadcast_to(bends, matrix.shape[1]),
         )
 
 
@@ -117,7 +145,9 @@ def balanced(
         return None
     of_groups = np.exp2(exponents[:count])
     columns = np.exp2(exponents[count:])
-    largest = float(np.max(entries.costs * columns, initial=0.0))
+    # A quadratic term counts its units twice.
+    sizes = np.maximum(entries.costs * columns, entries.bends * columns**2)
+    largest = float(np.max(sizes, initial=0.0))
     objective = 0.0
     if with_objective and largest > 0:
         objective = -float(np.round(np.log2(largest)))
@@ -187,5 +217,5 @@ def _tied_to_objective(
     graph = sparse.coo_array((ones, edges), shape=(nodes, nodes))
     _, label = connected_components(graph, directed=False)
     of_variables = label[count:]
-    is_priced = (entries.costs > 0) & ~anchored
+    is_priced = ((entries.costs > 0) | (entries.bends > 0)) & ~anchored
     return np.isin(label, of_variables[is_priced])

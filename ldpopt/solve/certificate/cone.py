@@ -19,6 +19,7 @@ from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, MixedLoss, T
 from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.certificate.row_programs import bounds_of
 from ldpopt.solve.certificate.rows import Rows
+from ldpopt.solve.units import large_unit, own_unit
 
 Array = NDArray[np.float64]
 
@@ -30,6 +31,14 @@ class _Proof(NamedTuple):
     reason: str
     duals: Mapping[int, Any]
     residual: Array
+
+
+class _Counted(NamedTuple):
+    """The variable of a program, the frequencies that it counts, and in which unit."""
+
+    variable: Any
+    values: Any
+    unit: float
 
 
 def evidence(
@@ -58,15 +67,19 @@ def evidence(
 
     d = len(tangent.f)
     variable = cp.Variable(d)
-    linear = row_forms(_of_values(rows.system, d), variable, 1)
-    of_curved = [member.cone_form(variable) for member in curved]
+    # Kinks stand in the objective, where solvers do not see the unit of the frequencies.
+    unit = 1.0 if isinstance(tangent, Tangent) else large_unit(tangent.f)
+    values = variable if unit == 1 else unit * variable
+    linear = row_forms(_of_values(rows.system, d), values, 1)
+    of_curved = [member.cone_form(values) for member in curved]
     forms = [*linear, *(form for part in of_curved for form in part)]
     limits = Box(rows.limits.lower[:d], rows.limits.upper[:d])
     if isinstance(tangent, Tangent):
         proof = _of_tangent(tangent, limits, variable, forms, sufficient)
     else:
         assert isinstance(tangent, KinkedLoss | MixedLoss)
-        proof = _of_kinked_loss(tangent, limits, variable, forms, sufficient)
+        counted = _Counted(variable, values, unit)
+        proof = _of_kinked_loss(tangent, limits, counted, forms, sufficient)
     multipliers = _row_multipliers(rows.system, linear, proof.duals)
     mu, of_rows = rows.shared_out(multipliers)
     of_bounds, stationarity, products = bound_multipliers(proof.residual, tangent.f, bounds)
@@ -119,20 +132,24 @@ def _of_tangent(
 def _of_kinked_loss(
     loss: KinkedLoss | MixedLoss,
     limits: Box,
-    variable: Any,
+    counted: _Counted,
     forms: Sequence[Any],
     sufficient: float,
 ) -> _Proof:
     """Return the proof of a loss with kinks, as a program whose objective it is."""
     import cvxpy as cp
 
-    ends = [form for form in bounds_of(variable, limits) if form.size]
-    problem = cp.Problem(cp.Minimize(loss.objective(variable, limits)), [*forms, *ends])
+    variable, values, unit = counted
+    price = 1.0 if unit == 1 else own_unit(float(absolute_sum(loss.slope, loss.f)))
+    ends = [form for form in bounds_of(values, limits) if form.size]
+    objective = loss.objective(values, limits)
+    problem = cp.Problem(cp.Minimize(objective / price), [*forms, *ends])
     # Auxiliary variables of the constraints are not used in the objective: any value will do.
-    values = {other: np.zeros(other.shape) for other in problem.variables()}
-    whole = certify_program(problem, {**values, variable: loss.f}, sufficient)
-    duals = {form.id: value for form, value in whole.duals.items()}
-    gap = whole.gap + loss.rounding(limits)
+    point = {other: np.zeros(other.shape) for other in problem.variables()}
+    # Units are powers of two: the point stays the same bits.
+    whole = certify_program(problem, {**point, variable: loss.f / unit}, sufficient)
+    duals = {form.id: price * np.asarray(value) for form, value in whole.duals.items()}
+    gap = price * whole.gap + loss.rounding(limits)
     if np.isinf(gap):
         return _Proof(gap, whole.reason, {}, np.full(len(limits.lower), np.nan))
     return _Proof(gap, whole.reason, duals, _of_bounds(ends, limits, duals))

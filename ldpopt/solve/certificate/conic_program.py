@@ -207,7 +207,7 @@ class ConicProgram:
         groups = row_groups(cones.soc_start, cones.sizes)
         scaled = self.matrix.copy()
         scaled.data = scaled.data * np.repeat(stated, np.diff(scaled.indptr))
-        entries = Coefficients.of(scaled, groups, np.zeros(1))
+        entries = Coefficients.of(scaled, groups, 0.0)
         units = balanced(entries, is_known, with_objective=True)
         if units is None:
             return Units(np.ones(len(self.right)), stated, 1.0)

@@ -52,6 +52,9 @@ _OUTSIDE = 1e-9
 # Entries of a variable below this, as frequencies of many values are, need units of their own.
 _SMALL_VALUES = 2.0**-6
 
+# Rows with a coefficient beyond this tie values to auxiliary variables of another unit.
+_LARGE_COEFFICIENT = 2.0**20
+
 # Entries below this may be 0 but for a solver's tolerance, which says nothing about units.
 _NOTHING = 1e-7
 
@@ -306,7 +309,7 @@ def _bounded_by_program(
         # No feasible point has a value as good as the point's own.
         return _better_than_possible(nothing, terms)
 
-    units = _small_units(compiled, values)
+    units = _units_of_values(compiled, values)
 
     def solve(tolerance: float) -> Multipliers | None:
         return _solved_inside(program, box, level, tolerance, units)
@@ -348,11 +351,12 @@ def _solved_inside(
     return solved._replace(x=inside, attained=attained)
 
 
-def _small_units(compiled: CompiledProblem, values: Mapping[cp.Variable, Any]) -> Units | None:
-    """Return the variables' units if some values are too small for the solver's own, else None."""
+def _units_of_values(compiled: CompiledProblem, values: Mapping[cp.Variable, Any]) -> Units | None:
+    """Return the variables' units if numbers are too far from 1 for the solver's own, else None."""
     sizes = _sizes(compiled, values)
     is_small = bool(np.any((sizes > 0) & (sizes < _SMALL_VALUES)))
-    return compiled.program.units_near(sizes) if is_small else None
+    is_steep = np.max(np.abs(compiled.program.matrix.data), initial=0.0) > _LARGE_COEFFICIENT
+    return compiled.program.units_near(sizes) if is_small or is_steep else None
 
 
 def _sizes(compiled: CompiledProblem, values: Mapping[cp.Variable, Any]) -> Array:

@@ -11,6 +11,7 @@ from ldpopt.constraints import LinearInequalities
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, Tangent
 from ldpopt.solve.programs import LinearProgram, quadratic_multipliers
+from ldpopt.solve.units import large_unit
 
 Array = NDArray[np.float64]
 
@@ -26,7 +27,8 @@ def by_linear_program(tangent: Minorant, system: LinearInequalities, limits: Box
         return None
     columns = system.matrix.shape[1]
     cost = np.append(tangent.slope, np.zeros(columns - len(tangent.f)))
-    solution = LinearProgram(system, _ranges(limits)).minimise(cost)
+    unit = large_unit(tangent.f)
+    solution = LinearProgram(_counted(system, unit), _ranges(limits, unit)).minimise(cost)
     return solution.multipliers if solution.status == "optimal" else None
 
 
@@ -49,18 +51,26 @@ def _of_kinked_loss(loss: KinkedLoss, system: LinearInequalities, limits: Box) -
         np.append(system.lower, limits.lower[:d]),
         np.append(system.upper, limits.upper[:d]),
     )
-    up_to_kink = [(None, float(kink)) for kink in place]
-    ranges = [*up_to_kink, *_ranges(limits)[d:], *([(0.0, None)] * d)]
+    unit = large_unit(loss.f)
+    up_to_kink = [(None, float(kink)) for kink in place / unit]
+    ranges = [*up_to_kink, *_ranges(limits, unit)[d:], *([(0.0, None)] * d)]
     cost = np.concatenate([below, np.zeros(columns - d), above])
-    solution = LinearProgram(both, ranges).minimise(cost)
+    solution = LinearProgram(_counted(both, unit), ranges).minimise(cost)
     if solution.status != "optimal":
         return None
     return solution.multipliers[: len(system.lower)]
 
 
-def _ranges(limits: Box) -> Ranges:
+def _counted(system: LinearInequalities, unit: float) -> LinearInequalities:
+    """Return rows for variables that count in a unit; their multipliers stay the same."""
+    if unit == 1:
+        return system
+    return LinearInequalities(system.matrix, system.lower / unit, system.upper / unit)
+
+
+def _ranges(limits: Box, unit: float) -> Ranges:
     return [
-        (_or_none(low), _or_none(high))
+        (_or_none(low / unit), _or_none(high / unit))
         for low, high in zip(limits.lower, limits.upper, strict=True)
     ]
 
@@ -88,9 +98,10 @@ def by_curved_program(tangent: Minorant, system: LinearInequalities, limits: Box
     # whatever the multipliers are, the gap that they prove is computed from the tangent itself.
     modulus = np.where(np.isinf(tangent.modulus), scale, tangent.modulus)
     curvature = np.zeros(columns)
+    unit = large_unit(tangent.f)
     # Beyond the doubles a curvature is infinite, and the solver gives up: there is no program then.
     with np.errstate(over="ignore"):
-        curvature[:d] = modulus / scale
+        curvature[:d] = unit * (modulus / scale)
     slope = np.zeros(columns)
     slope[:d] = tangent.slope / scale
     # In steps from the point, where the function needs no constant.
@@ -102,7 +113,7 @@ def by_curved_program(tangent: Minorant, system: LinearInequalities, limits: Box
         np.concatenate([system.lower, limits.lower]) - values,
         np.concatenate([system.upper, limits.upper]) - values,
     )
-    multipliers = quadratic_multipliers(rows, slope, curvature)
+    multipliers = quadratic_multipliers(_counted(rows, unit), slope, curvature)
     # Those of the bounds follow from the gradient: the gap charges them by itself.
     return None if multipliers is None else scale * multipliers[: len(system.lower)]
 

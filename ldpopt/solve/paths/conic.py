@@ -26,6 +26,7 @@ from ldpopt.solve.plan import Again, Outcome
 from ldpopt.solve.programs import ConeProgram, ConeSolution
 from ldpopt.solve.solvers import COLD, SOLVERS, Running
 from ldpopt.solve.status import ACCURACIES, Status
+from ldpopt.solve.units import large_unit
 
 Array = NDArray[np.float64]
 
@@ -94,6 +95,8 @@ class CompiledProblem:
         Its name; cvxpy compiles anew when the solver changes.
     factor
         What the objective is multiplied by: another unit for the solver's tolerances.
+    unit
+        A power of two near the largest frequency, where that is no number of order 1.
     with_parameters
         Whether the estimate enters as cvxpy Parameters, so that other estimates can follow it.
         Otherwise its numbers are constants.
@@ -115,6 +118,7 @@ class CompiledProblem:
         constants: tuple[float, ...],
         solver: str,
         factor: float = 1.0,
+        unit: float = 1.0,
         *,
         with_parameters: bool = True,
     ) -> None:
@@ -137,14 +141,17 @@ class CompiledProblem:
         # The variable counts in units of the uniform frequency 1/d: solvers' tolerances are made
         # for numbers of order 1.
         self._x = cp.Variable(d)
-        f = self._x / d
+        f = (self._x if unit == 1 else unit * self._x) / d
+        self._unit = unit
         objective, extra = loss.cone_form(f, tuple(self._parameters or data), constants)
         forms, self._numbers = _constrained(formulation, f, with_parameters=with_parameters)
         if factor != 1:
             objective = factor * objective
         is_in_units = all(part.is_in_units for part in formulation.constraints)
-        anchor = None if is_in_units else self._x
-        self._program = ConeProgram(objective, [*extra, *forms], solver, anchor=anchor)
+        anchor = None if is_in_units and unit == 1 else self._x
+        self._program = ConeProgram(
+            objective, [*extra, *forms], solver, anchor=anchor, with_objective=unit != 1
+        )
         self._set(data, numbers_of(formulation, d))
         # With values in place: cvxpy evaluates the parameters when it makes the solver's data.
         self._program.compile()
@@ -223,7 +230,8 @@ class CompiledProblem:
         if point is None or solution.status not in _WITH_POINT:
             return SolverResult(None, None, solution.status, *spent)
         status = Status.OPTIMAL if solution.status == cp.OPTIMAL else Status.INACCURATE
-        return SolverResult(point / self._x.size, status, solution.status, *spent)
+        point = self._unit * point / self._x.size
+        return SolverResult(point, status, solution.status, *spent)
 
     def _failure(self, error: Exception, given: Mapping[str, Any]) -> SolverError:
         """Return the error for an exception inside a solver: about an option if it names one."""
@@ -476,12 +484,12 @@ class ConicPath:
         """Return the compiled problem; one that was compiled before is used again."""
         d = len(data[0])
         formulation = stack.formulation
-        arguments = (formulation, data, constants, stack.solver, factor)
+        arguments = (formulation, data, constants, stack.solver, factor, stack.unit)
         # Not kept: the estimate is compiled in, so that no other estimate could use it.
         if d > _PARAMETRIC or formulation.loss.needs_numbers:
             return CompiledProblem(*arguments, with_parameters=False)
         loss_key = formulation.loss.compiled_key
-        key = (loss_key, stack.constraint_keys, d, constants, stack.solver, factor)
+        key = (loss_key, stack.constraint_keys, d, constants, stack.solver, factor, stack.unit)
         if key in self.compiled:
             return self.compiled[key]
         is_alone = len(stack.trials) == 1
@@ -507,6 +515,8 @@ class _Stack:
         As the loss returns them for all trials.
     numbers, constraint_keys
         The arrays that the constraints leave open, and what they are compiled by.
+    unit
+        As in ``CompiledProblem``.
     """
 
     formulation: Formulation
@@ -520,6 +530,7 @@ class _Stack:
     support: NDArray[np.bool_] | None
     numbers: tuple[Array, ...]
     constraint_keys: tuple[Hashable, ...]
+    unit: float
 
     @classmethod
     def of(
@@ -536,7 +547,12 @@ class _Stack:
         parts = loss.constants(start), loss.data(start), loss.support(start)
         numbers = numbers_of(formulation, start.d)
         keys = tuple(part.compiled_key(start.d) for part in formulation.constraints)
-        return cls(formulation, start, solver, settings, given, running, *parts, numbers, keys)
+        # Large frequencies get a unit of their own; smaller ones than 1/d are left in that one.
+        largest = large_unit(start.frequencies)
+        unit = max(largest, feasibility.unit_of(formulation.constraints, start.d))
+        return cls(
+            formulation, start, solver, settings, given, running, *parts, numbers, keys, unit
+        )
 
     @property
     def trials(self) -> list[tuple[int, ...]]:

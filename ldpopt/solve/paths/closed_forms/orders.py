@@ -24,6 +24,7 @@ from ldpopt import closed_form, validate
 from ldpopt.constraints.isotonic import ForestOrder, Isotonic, joined
 from ldpopt.errors import InfeasibleError, InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses import Loss
 from ldpopt.losses.pooling import Pooling, SquaresPooling
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths.closed_forms.lookup import closed_form_for
@@ -38,7 +39,8 @@ from ldpopt.solve.paths.closed_forms.registry import Match, solves_family
 
 Array = NDArray[np.float64]
 
-# Frequencies beyond are those of a loss that falls for ever: divisions by 0 are cut there.
+# Frequencies so many times their data are those of a loss that falls for ever: divisions by 0 are
+# cut there.
 _HUGE = 1e100
 # By how much rounding may put a total outside what bounds allow, and a bound beyond another.
 _ROUNDING = 1e-9
@@ -85,6 +87,7 @@ def pool_first(formulation: Formulation, estimate: FrequencyEstimate) -> Match |
         return None
 
     def evaluate() -> Array:
+        _require_doubles(pooling, rest.loss)
         pooled = apart.order.project(pooling.values, pooling.weights)
         if rest.total(d) is None:
             return _clipped(pooling, pooled, apart.rest, estimate)
@@ -107,9 +110,25 @@ def _clipped(
     at_rest = np.zeros(1)
     lower, upper = reachable_bounds(rest, estimate)
     f = np.clip(pooling.frequencies(at_rest, pooling.levels(at_rest, pooled)), lower, upper)
-    if not (np.abs(f) < _HUGE).all():
-        raise InvalidInputError(UNBOUNDED.format(rest.loss))
+    _require_minimum(f, pooling, rest)
     return on_support(f, estimate, rest)
+
+
+def _require_doubles(pooling: Pooling, loss: Loss) -> None:
+    """Raise an error where the data that a loss pools are beyond the range of doubles."""
+    if not np.isfinite(pooling.values.max()):
+        raise InvalidInputError(
+            f"{loss!r} needs numbers beyond the range of doubles for such estimates: state them in "
+            "a larger unit"
+        )
+
+
+def _require_minimum(f: Array, pooling: Pooling, rest: Formulation) -> None:
+    """Raise an error where a loss falls for ever."""
+    largest = float(np.max(np.abs(pooling.values)))
+    # NaN would hide from ">".
+    if not (np.abs(f) < _HUGE * max(1.0, largest)).all():
+        raise InvalidInputError(UNBOUNDED.format(rest.loss))
 
 
 def has_common_bounds(rest: Formulation, d: int) -> bool:
@@ -139,6 +158,7 @@ def _pooled_between_bounds(
     estimate: FrequencyEstimate, rest: Formulation, order: ForestOrder, pooling: Pooling
 ) -> Array:
     """Return the minimiser of a loss that pools by means, under an order, bounds and a total."""
+    _require_doubles(pooling, rest.loss)
     d = estimate.d
     shape = estimate.frequencies.shape
     region = rest.region(d)
@@ -157,9 +177,7 @@ def _pooled_between_bounds(
     trials = np.arange(len(values))
     if region.total is None:
         f = minimiser(np.zeros((len(values), 1)), trials)
-        # A loss without a minimum sends values off, which NaN would hide from ">".
-        if not (np.abs(f) < _HUGE).all():
-            raise InvalidInputError(UNBOUNDED.format(rest.loss))
+        _require_minimum(f, pooling, rest)
         return on_support(f.reshape(shape), estimate, rest)
     lower, upper = finite_bounds(lower, upper, region.total)
     _require_support(estimate, rest, minimiser)

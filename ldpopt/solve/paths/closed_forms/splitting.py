@@ -36,8 +36,12 @@ from ldpopt.solve.paths.closed_forms.registry import Match, solves_family
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Of a bracket by 4, up to 1e30, beyond which no estimate is; of the sides of a root by 16.
+# Of a bracket by 4, to 1e30 times the estimates; of the sides of a root by 16.
 _MAX_DOUBLINGS = 50
+# Estimates between these are of order 1, the unit in which a bracket begins.
+_ORDER_ONE = (2.0**-10, 2.0**10)
+# A bracket goes no further: what is added to it has to stay a double.
+_FARTHEST = 1e300
 # Of a root, at which both of its sides are looked for first.
 _NEAR = 2.0**-48
 # Halvings of a bracket of width 1: to the last bits of a slope of order 1.
@@ -133,8 +137,11 @@ def _range(
     direction, and none by more than what is missing.
     """
     shape = estimate.frequencies.shape
-    low = -1.0
-    high = 1.0
+    size = float(np.max(np.abs(estimate.frequencies), initial=0.0))
+    if size == 0 or _ORDER_ONE[0] <= size <= _ORDER_ONE[1]:
+        size = 1.0
+    low = -size
+    high = size
     for _ in range(_MAX_DOUBLINGS):
         slope_low = rest.loss.gradient(np.broadcast_to(np.maximum(lower, low), shape), estimate)
         slope_high = rest.loss.gradient(np.broadcast_to(np.minimum(upper, high), shape), estimate)
@@ -143,8 +150,8 @@ def _range(
         is_high = np.all((slope_high >= 0) | (upper <= high))
         if is_low and is_high:
             break
-        low *= 1.0 if is_low else 4.0
-        high *= 1.0 if is_high else 4.0
+        low = max(low * (1.0 if is_low else 4.0), -_FARTHEST)
+        high = min(high * (1.0 if is_high else 4.0), _FARTHEST)
     else:
         raise InvalidInputError(UNBOUNDED.format(rest.loss))
     total = rest.total(len(lower))
