@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from cvxpy.reductions.solvers.solving_chain import SolvingChain
 from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Problem, losses
@@ -48,6 +49,26 @@ def test_an_option_of_one_solve_does_not_stay_for_a_warm_start(solver, option):
         warnings.simplefilter("ignore")  # it stops before it has an answer
         problem.solve(Y, solver=solver, **option)
     assert problem.solve(Y, solver=solver, warm_start=True).status == "optimal"
+
+
+def test_printing_does_not_stay_for_a_warm_start(monkeypatch):
+    # QOCO, once it has printed, goes on for as long as cvxpy keeps it.
+    warm = []
+    monkeypatch.setattr(SolvingChain, "solve_via_data", _noting(warm, SolvingChain.solve_via_data))
+    problem = Problem(losses.LeastSquares(), [*SIMPLEX, Custom(lambda f: f[0] >= f[1])])
+    for verbose in (False, False, True, False):
+        problem.solve(Y, solver="QOCO", warm_start=True, verbose=verbose)
+    assert warm == [False, True, False, False]
+
+
+def _noting(warm, solve):
+    """Return a solve that notes whether it may start at the result of the one before."""
+
+    def noting(*arguments, warm_start, **options):
+        warm.append(warm_start)
+        return solve(*arguments, warm_start=warm_start, **options)
+
+    return noting
 
 
 def test_no_other_thread_solves_while_a_compiled_problem_holds_numbers(monkeypatch):

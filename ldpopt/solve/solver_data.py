@@ -123,7 +123,7 @@ class SolverData:
         self._data, self._of_solver = self.chain.solver.apply(self._program)
         self._quick: _Substitution | None = None
         self._packed: bytes | None = None
-        self._last_options: Mapping[str, Any] | None = None
+        self._last_settings: tuple[dict[str, Any], bool] | None = None
         if self.is_kept and self._program.parameters:
             self._quick = _Substitution.of(self._program, self._data)
 
@@ -159,15 +159,17 @@ class SolverData:
 
         cvxpy and the solver raise their own errors. Unless that is requested, no solve starts at
         the result of another one, so that the point of a trial does not depend on those before it.
-        Nor does one that ran with other options: the solver that cvxpy keeps has them still.
+        Nor at one that was found with other options, or printed: the solver that cvxpy keeps still
+        has them.
         """
-        keeps_options = self._last_options == options
-        self._last_options = dict(options)
+        settings = (dict(options), running.verbose)
+        is_alike = self._last_settings == settings
+        self._last_settings = settings
         # A copy: cvxpy's interfaces compare the data with those of the last solve, which they keep.
         return self.chain.solve_via_data(
             self.problem,
             dict(self._data),
-            warm_start=running.warm_start and keeps_options,
+            warm_start=running.warm_start and is_alike,
             verbose=running.verbose,
             solver_opts=dict(options),
         )
