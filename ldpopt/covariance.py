@@ -53,6 +53,11 @@ class Covariance:
         return self.d, self.d
 
     @property
+    def parts(self) -> tuple[Array, Array, Array] | None:
+        """The diagonal part, B and C; None of a kind that is not only these."""
+        return self._independent, self._basis, self._core
+
+    @property
     def diagonal(self) -> Array:
         """The variance of every value, shape (d,)."""
         # Value by value: writing out the matrix for its diagonal would cost d² k operations.

@@ -157,18 +157,17 @@ def test_intervals_of_differences_cover():
 
 def test_the_upper_end_of_an_interval_is_as_many_standard_errors_away_as_stated():
     """With tr C² = 8, tr CT = 3 and tr T² = 2: V₀ = 2·8 - 4·3 + 4·2 = 12; t = 4 and λ = 8/4."""
-    products = {"trace_of_square": lambda _: 2.0, "product": lambda *_: 4.0}
-    moves = SimpleNamespace(noise_square=8.0, noise=4.0, tests=None, **products)
+    noise = SimpleNamespace(noise_square=8.0, noise=4.0, trace=lambda _: 4.0)
     evidence = SimpleNamespace(
-        moves=moves,
+        noise=noise,
         variance=lambda _: 0.0,
         total=6.0,
         bias=0.0,
         residual=np.zeros(2),
         contributions=np.zeros(0),
-        moved=None,
-        _pairs=None,
-        _noise_passed=3.0,
+        passed=None,
+        _squares=(2.0, None),
+        _with_noise=3.0,
     )
     collection = SimpleNamespace(answer_noise=np.zeros_like)
     _, high = evidences.Evidence.interval(evidence, collection, 1.5)
@@ -442,6 +441,55 @@ def test_traces_of_a_covariance_are_those_of_the_matrix(make):
         assert (derivative.low_rank is None) == is_tied
         trace = np.trace(derivative.dense() @ covariance.dense())
         assert covariance.trace_with(derivative) == pytest.approx(trace)
+
+
+@pytest.mark.parametrize("make", [oracles.OUE, oracles.GRR, oracles.SubsetSelection, None])
+def test_traces_of_the_whole_noise_are_those_of_the_matrices(make):
+    """Products of dense matrices beside those of a diagonal plus low rank; None: by hand."""
+    raw = collected((make or oracles.OUE)(1.0, D), np.random.default_rng(3))
+    if make is None:
+        by_hand = np.linspace(1e-5, 1e-4, D)
+        raw = FrequencyEstimate(raw.frequencies, noise=by_hand, is_raw=True)
+    collection = Collection(raw, None)
+    # Noise that is given by hand says nothing of a total.
+    centre = np.eye(D) - (make is not None) / D
+    shared = collection.covariance.dense() @ centre
+    own = centre @ shared
+    whole = collection.whole_noise
+    assert whole.noise == pytest.approx(np.trace(own))
+    assert whole.noise_square == pytest.approx(np.sum(own * own.T))
+    known = []
+    for loss in (losses.LeastSquares(), losses.WeightedLeastSquares(np.linspace(1, 2, D))):
+        derivative = Problem(loss, SIMPLEX).solve(raw).jacobian()
+        dense = derivative.dense() @ shared
+        passed = whole.passed(derivative.low_rank)
+        assert whole.trace(passed) == pytest.approx(np.trace(dense))
+        assert whole.with_noise(passed) == pytest.approx(np.trace(own @ dense))
+        less = dense - own
+        squares = (np.trace(dense @ dense), np.trace(less @ less))
+        assert whole.squares(passed) == pytest.approx(squares)
+        known.append((passed, dense))
+    (first, one), (second, other) = known
+    apart = one - other
+    assert whole.square_of_difference(first, second) == pytest.approx(np.trace(apart @ apart))
+
+
+def test_nothing_is_drawn_where_all_derivatives_are_known(raw):
+    tables = [
+        ldpopt.compare_risk(raw, ["base", "norm-sub"], rng=seed, probes=probes)
+        for seed, probes in ((0, 2), (1, 10))
+    ]
+    assert tables[0] == tables[1]
+    # Few values take one move each, with which moves are exact too.
+    collection = Collection(raw, None)
+    moves = collection.moves("sure", D, 0.1, np.random.default_rng(0))
+    solution = Problem(losses.LeastSquares(), SIMPLEX).solve(raw)
+    whole, along = (
+        evidences.Evidence.exact(collection, solution.frequencies, solution.jacobian(), noise)
+        for noise in (collection.whole_noise, moves)
+    )
+    assert whole.total == pytest.approx(along.total)
+    assert whole.interval(collection, 1.96) == pytest.approx(along.interval(collection, 1.96))
 
 
 def test_the_risk_of_emoji_categories_finds_what_simulation_missed():

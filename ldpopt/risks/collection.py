@@ -15,6 +15,7 @@ from ldpopt.covariance import Covariance
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import NamedSets, Sets, membership, named_sets, totals
+from ldpopt.risks.whole_noise import WholeNoise
 
 Array = NDArray[np.float64]
 Kind = Literal["sure", "bootstrap"]
@@ -99,16 +100,29 @@ class Moves:
         return self.product(self.noisy, self.answers)
 
     @cached_property
-    def own_pairs(self) -> Array:
-        """``pairs`` of the unbiased answers."""
-        return self.pairs(self.answers)
+    def _own_pairs(self) -> Array:
+        """The products of the unbiased answers with each of the tests, shape (m, m)."""
+        return self.tests @ self.answers.T
 
-    def pairs(self, moved: Array) -> Array:
-        """Return the product of each test with each of the answers A J b, shape (m, m)."""
-        return self.tests @ moved.T
+    def trace(self, moved: Array) -> float:
+        """Return tr T of T = A J C, from how the answers move with each of the moves, (m, k)."""
+        return self.product(self.tests, moved)
 
-    def trace_of_square(self, pairs: Array) -> float:
-        """Return tr(T²) of T = A J C, from the products of its ``pairs``."""
+    def with_noise(self, moved: Array) -> float:
+        """Return tr(C T)."""
+        return self.product(self.noisy, moved)
+
+    def squares(self, moved: Array) -> tuple[float, float]:
+        """Return tr(T²) and tr((T - C)²)."""
+        pairs = self.tests @ moved.T
+        return self._trace_of_square(pairs), self._trace_of_square(pairs - self._own_pairs)
+
+    def square_of_difference(self, first: Array, second: Array) -> float:
+        """Return tr((T - T')²) of two rules."""
+        return self._trace_of_square(self.tests @ (first - second).T)
+
+    def _trace_of_square(self, pairs: Array) -> float:
+        """Return tr(T²), from the products of the tests with the answers A J b."""
         square = pairs * pairs.T
         if not self.are_draws:
             return float(np.sum(square))
@@ -196,6 +210,11 @@ class Collection:
         return float(total - 2 * shared + sizes @ sizes * np.sum(common) / self.raw.d**2)
 
     @cached_property
+    def _common(self) -> Array:
+        """Σ1: how the noise of each value goes with that of the sum, shape (d,)."""
+        return self.covariance @ np.ones(self.raw.d)
+
+    @cached_property
     def _sizes(self) -> Array:
         """How many values are in each answer, shape (k,)."""
         return self.answered(np.ones(self.raw.d))
@@ -227,7 +246,7 @@ class Collection:
         if not self.knows_total:
             return variances
         # The diagonal of A P Σ P Aᵀ; what is nothing but rounding may be below 0.
-        common = covariance @ np.ones(self.raw.d)
+        common = self._common
         share = self._sizes / self.raw.d
         variances = variances - 2 * share * self.answered(common) + share**2 * np.sum(common)
         return np.asarray(np.maximum(variances, 0.0))
@@ -247,6 +266,14 @@ class Collection:
         squares = (self.answer_noise(signs * scale) * scale) ** 2
         total = float(np.sum(squares)) / (1 if is_exact else _SIGNS)
         return min(k**2 / total, float(k)) if total > 0 else 0.0
+
+    @cached_property
+    def whole_noise(self) -> WholeNoise | None:
+        """The noise in all directions; None where the answers, or Σ, are of another form."""
+        parts = self.covariance.parts
+        if parts is None or self._members is not None:
+            return None
+        return WholeNoise(*parts, knows_total=self.knows_total)
 
     def moves(self, kind: Kind, number: int, alpha: float, rng: np.random.Generator) -> Moves:
         """Return the moves for one kind of estimate.
@@ -286,8 +313,7 @@ class Collection:
         if self._members is None:
             total = self.covariance.trace_with(derivative)
             if self.knows_total:
-                common = self.covariance @ np.ones(self.raw.d)
-                total -= float(np.mean(derivative @ common))
+                total -= float(np.mean(derivative @ self._common))
             return total
         total = 0.0
         # In parts: all answers at once would take k vectors of d numbers.

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from ldpopt.errors import MethodError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.risks.collection import Collection, Derivative, Kind, Moves
+from ldpopt.risks.whole_noise import WholeNoise
 
 Array = NDArray[np.float64]
 Rule = Callable[[FrequencyEstimate], FrequencyEstimate]
@@ -33,12 +35,13 @@ class Evidence:
         The estimate.
     residual
         The answers less the raw ones, shape (k,); with a finite step their mean over moves.
-    moved
-        How the answers move with each of the moves, shape (m, k).
+    passed
+        What the rule lets through of the noise: how the answers move with each of the moves, shape
+        (m, k), or with the whole noise.
     contributions
         What each draw gives to the estimate, shape (m,); empty where nothing was drawn for it.
-    moves
-        The moves.
+    noise
+        The moves, or the whole noise.
     bias
         By how much the risk at the bootstrap's noise may differ from that at the noise itself; 0
         of Stein's formula.
@@ -46,9 +49,9 @@ class Evidence:
 
     total: float
     residual: Array
-    moved: Array
+    passed: Any
     contributions: Array
-    moves: Moves
+    noise: Moves | WholeNoise
     bias: float = 0.0
 
     @classmethod
@@ -99,18 +102,28 @@ class Evidence:
 
     @classmethod
     def exact(
-        cls, collection: Collection, frequencies: Array, derivative: Derivative, moves: Moves
+        cls,
+        collection: Collection,
+        frequencies: Array,
+        derivative: Derivative,
+        noise: Moves | WholeNoise,
     ) -> Evidence:
         """Return the same by Stein's formula, of a rule whose derivative is known.
 
         The rule itself is not called: ``frequencies``, shape (d,), are what it makes of the
-        collection.
+        collection. The whole noise needs a derivative of low rank.
         """
         residual = collection.answered(frequencies) - collection.answers
-        moved = collection.answered((derivative @ moves.vectors.T).T)
-        trace = collection.trace_with(derivative)
+        passed: Any
+        if isinstance(noise, WholeNoise):
+            assert derivative.low_rank is not None  # else there are moves
+            passed = noise.passed(derivative.low_rank)
+            trace = noise.trace(passed)
+        else:
+            passed = collection.answered((derivative @ noise.vectors.T).T)
+            trace = collection.trace_with(derivative)
         total = float(residual @ residual) - collection.noise_total + 2 * trace
-        return cls(total, residual, moved, np.empty(0), moves)
+        return cls(total, residual, passed, np.empty(0), noise)
 
     def variance(self, of_shift: float) -> float:
         """Return the squared error to expect of ``total`` about the squared error of this draw.
@@ -119,21 +132,21 @@ class Evidence:
         all traces of A·ΣAᵀ, it is 4 hᵀΣh + 8 tr(Σ∇h) + 4 tr((∇h)²) + 2 tr(Σ²). The first term's
         hᵀΣh is ``of_shift``.
         """
-        moves = self.moves
-        of_slope = self._noise_passed - moves.noise_square
-        square = moves.trace_of_square(self._pairs - moves.own_pairs)
-        variance = 4 * of_shift + 8 * of_slope + 4 * square + 2 * moves.noise_square
+        noise_square = self.noise.noise_square
+        of_slope = self._with_noise - noise_square
+        _, square = self._squares
+        variance = 4 * of_shift + 8 * of_slope + 4 * square + 2 * noise_square
         return max(float(variance), 0.0) + _variance_of_mean(self.contributions)
 
     @cached_property
-    def _pairs(self) -> Array:
-        """The product of each test with each of the moved answers."""
-        return self.moves.pairs(self.moved)
+    def _squares(self) -> tuple[float, float]:
+        """tr(T²) and tr((T - C)²), with the T and C of ``interval``."""
+        return self.noise.squares(self.passed)
 
     @cached_property
-    def _noise_passed(self) -> float:
-        """tr(C T), with the T and C of ``interval``."""
-        return self.moves.product(self.moves.noisy, self.moved)
+    def _with_noise(self) -> float:
+        """tr(C T)."""
+        return self.noise.with_noise(self.passed)
 
     def interval(self, collection: Collection, reach: float) -> tuple[float, float]:
         """Return the ends of an interval for the squared error of this draw, summed over answers.
@@ -155,17 +168,17 @@ class Evidence:
         4 tr(T²) with T = A J Σ Aᵀ and C = A Σ Aᵀ. The wider of the two ends counts on both sides,
         and ``bias`` beyond it.
         """
-        moves = self.moves
+        noise = self.noise
         of_shift = _quadratic(self.residual, collection)
         half = reach * math.sqrt(self.variance(of_shift))
-        of_passed = moves.trace_of_square(self._pairs)
-        base = max(2 * moves.noise_square - 4 * self._noise_passed + 4 * of_passed, 0.0)
+        of_passed, _ = self._squares
+        base = max(2 * noise.noise_square - 4 * self._with_noise + 4 * of_passed, 0.0)
         base += _variance_of_mean(self.contributions)
-        passed = max(moves.product(moves.tests, self.moved), 0.0)
+        passed = max(noise.trace(self.passed), 0.0)
         size = float(self.residual @ self.residual)
         along = of_shift / size if size > 0 else 0.0
         # The shift may lie where no noise is seen in this draw: at least the mean one is assumed.
-        along = max(along, moves.noise_square / moves.noise if moves.noise > 0 else 0.0)
+        along = max(along, noise.noise_square / noise.noise if noise.noise > 0 else 0.0)
         low, high = _score_ends(self.total - passed, base, along, reach)
         low = min(self.total - half, passed + low)
         high = max(self.total + half, passed + high)
@@ -182,10 +195,11 @@ class Evidence:
         variance is 4 (δᵀΣδ + tr((∇δ)²)).
         """
         residual = self.residual - other.residual
-        square = self.moves.trace_of_square(self._pairs - other._pairs)
+        square = self.noise.square_of_difference(self.passed, other.passed)
         variance = 4 * (_quadratic(residual, collection) + square)
         # Two rules whose traces are exact share no draws.
-        drawn = _padded(self.contributions, self.moved) - _padded(other.contributions, self.moved)
+        count = max(len(self.contributions), len(other.contributions))
+        drawn = _padded(self.contributions, count) - _padded(other.contributions, count)
         variance = max(float(variance), 0.0) + _variance_of_mean(drawn)
         return reach * math.sqrt(variance) + self.bias + other.bias
 
@@ -213,8 +227,8 @@ def _score_ends(estimate: float, base: float, growth: float, reach: float) -> tu
     return centre - root if low > 0 else low, max(high, centre + root)
 
 
-def _padded(contributions: Array, moved: Array) -> Array:
-    return contributions if len(contributions) else np.zeros(len(moved))
+def _padded(contributions: Array, count: int) -> Array:
+    return contributions if len(contributions) else np.zeros(count)
 
 
 def _variance_of_mean(samples: Array) -> float:
