@@ -54,8 +54,10 @@ class Covariance:
 
     @property
     def parts(self) -> tuple[Array, Array, Array] | None:
-        """The diagonal part, B and C; None of a kind that is not only these."""
-        return self._independent, self._basis, self._core
+        """The diagonal part, B and C; None of a kind that has more than these."""
+        # Other kinds add to what these give, and may leave them empty.
+        is_whole = type(self) is Covariance
+        return (self._independent, self._basis, self._core) if is_whole else None
 
     @property
     def diagonal(self) -> Array:

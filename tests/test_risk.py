@@ -474,6 +474,15 @@ def test_traces_of_the_whole_noise_are_those_of_the_matrices(make):
     assert whole.square_of_difference(first, second) == pytest.approx(np.trace(apart @ apart))
 
 
+def test_the_whole_noise_is_left_where_moves_cost_less(raw, monkeypatch):
+    assert Collection(raw, BLOCKS).whole_noise is None
+    hadamard = collected(oracles.HadamardResponse(1.0, D), np.random.default_rng(3))
+    assert Collection(hadamard, None).whole_noise is None
+    of_grr = Collection(collected(oracles.GRR(1.0, D), np.random.default_rng(3)), None)
+    monkeypatch.setattr("ldpopt.risks.collection._FEW_COLUMNS", 1)
+    assert of_grr.whole_noise is None
+
+
 def test_nothing_is_drawn_where_all_derivatives_are_known(raw):
     tables = [
         ldpopt.compare_risk(raw, ["base", "norm-sub"], rng=seed, probes=probes)

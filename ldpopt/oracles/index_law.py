@@ -214,11 +214,6 @@ class IndexCovariance(Covariance):
         self._is_centred = is_centred
 
     @property
-    def parts(self) -> None:
-        """Sᵀ diag(law) S is not of low rank."""
-        return None
-
-    @property
     def diagonal(self) -> Array:
         """The variance of every value, shape (d,)."""
         return super().diagonal + self._form.counts(self._law)

@@ -36,6 +36,9 @@ _STEP = 1e-2
 _EXACT = 256
 _SIGNS = 16
 
+# Columns of a covariance whose products with each other cost less than moves.
+_FEW_COLUMNS = 10
+
 
 class Derivative(Protocol):
     """∂g/∂f̃ of a rule, as ``Solution.jacobian`` returns it."""
@@ -272,6 +275,9 @@ class Collection:
         """The noise in all directions; None where the answers, or Σ, are of another form."""
         parts = self.covariance.parts
         if parts is None or self._members is not None:
+            return None
+        # Refined estimates have a hundred columns, whose products with each other cost more.
+        if parts[1].shape[1] > _FEW_COLUMNS:
             return None
         return WholeNoise(*parts, knows_total=self.knows_total)
 
