@@ -454,22 +454,22 @@ def test_traces_of_the_whole_noise_are_those_of_the_matrices(make):
     # Noise that is given by hand says nothing of a total.
     centre = np.eye(D) - (make is not None) / D
     shared = collection.covariance.dense() @ centre
-    own = centre @ shared
+    projected = centre @ shared
     whole = collection.whole_noise
-    assert whole.noise == pytest.approx(np.trace(own))
-    assert whole.noise_square == pytest.approx(np.sum(own * own.T))
-    known = []
+    assert whole.noise == pytest.approx(np.trace(projected))
+    assert whole.noise_square == pytest.approx(np.sum(projected * projected.T))
+    of_losses = []
     for loss in (losses.LeastSquares(), losses.WeightedLeastSquares(np.linspace(1, 2, D))):
         derivative = Problem(loss, SIMPLEX).solve(raw).jacobian()
         dense = derivative.dense() @ shared
         passed = whole.passed(derivative.low_rank)
         assert whole.trace(passed) == pytest.approx(np.trace(dense))
-        assert whole.with_noise(passed) == pytest.approx(np.trace(own @ dense))
-        less = dense - own
+        assert whole.with_noise(passed) == pytest.approx(np.trace(projected @ dense))
+        less = dense - projected
         squares = (np.trace(dense @ dense), np.trace(less @ less))
         assert whole.squares(passed) == pytest.approx(squares)
-        known.append((passed, dense))
-    (first, one), (second, other) = known
+        of_losses.append((passed, dense))
+    (first, one), (second, other) = of_losses
     apart = one - other
     assert whole.square_of_difference(first, second) == pytest.approx(np.trace(apart @ apart))
 

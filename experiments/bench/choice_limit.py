@@ -52,10 +52,10 @@ def limits(share: float, answers: int = _ANSWERS, draws: int = _DRAWS) -> tuple[
     # Of w (m + z), beside (1 - w) times the noise of the fit.
     squares = at.square @ cp.square(weight) - 2 * at.product @ weight + misfits
     combined = squares + noise_of_fit * (at.probability @ cp.square(1 - weight))
-    return _least(chosen, better, weight), _least(combined, better, weight)
+    return _smallest_regret(chosen, better, weight), _smallest_regret(combined, better, weight)
 
 
-def _least(error: cp.Expression, better: Array, weight: cp.Variable) -> float:
+def _smallest_regret(error: cp.Expression, better: Array, weight: cp.Variable) -> float:
     """Return the least worst regret over all weights from 0 to 1."""
     worst = cp.max(cp.multiply(error, 1 / better))
     problem = cp.Problem(cp.Minimize(worst), [weight >= 0, weight <= 1])
