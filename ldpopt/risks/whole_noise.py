@@ -16,30 +16,30 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class DiagonalPlus:
-    """The d x d matrix diag(own) + Lᵀ R.
+    """The d x d matrix diag(diagonal) + Lᵀ R.
 
     Attributes
     ----------
-    own
+    diagonal
         Shape (d,).
     left, right
         L and R, shape (r, d) with r small: rows, since sums over values are what they are for.
     """
 
-    own: Array
+    diagonal: Array
     left: Array
     right: Array
 
     @property
     def trace(self) -> float:
         """The sum of the diagonal."""
-        return float(np.sum(self.own) + np.vdot(self.left, self.right))
+        return float(np.sum(self.diagonal) + np.vdot(self.left, self.right))
 
     def trace_with(self, other: DiagonalPlus) -> float:
         """Return the trace of the product with another such matrix."""
-        total = float(self.own @ other.own)
-        total += float(np.sum((other.left * other.right) @ self.own))
-        total += float(np.sum((self.left * self.right) @ other.own))
+        total = float(self.diagonal @ other.diagonal)
+        total += float(np.sum((other.left * other.right) @ self.diagonal))
+        total += float(np.sum((self.left * self.right) @ other.diagonal))
         # tr(Lᵀ R L'ᵀ R') = tr((R L'ᵀ)(R' Lᵀ)).
         crossed = (self.right @ other.left.T) * (self.left @ other.right.T)
         return total + float(np.sum(crossed))
@@ -67,7 +67,7 @@ class WholeNoise:
     def __init__(self, independent: Array, basis: Array, core: Array, *, knows_total: bool) -> None:
         spread = core @ basis.T
         if not knows_total:
-            self._shared = self._own = DiagonalPlus(independent, spread, basis.T)
+            self._shared = self._projected = DiagonalPlus(independent, spread, basis.T)
             return
         ones = np.ones((1, len(independent)))
         means = (independent + basis.sum(axis=0) @ spread) / len(independent)
@@ -77,26 +77,26 @@ class WholeNoise:
         self._shared = DiagonalPlus(independent, left, right)
         corner = means.mean() - means
         left = np.concatenate([left, ones])
-        self._own = DiagonalPlus(independent, left, np.concatenate([right, corner[None]]))
+        self._projected = DiagonalPlus(independent, left, np.concatenate([right, corner[None]]))
 
     @cached_property
     def noise(self) -> float:
         """The trace of C."""
-        return self._own.trace
+        return self._projected.trace
 
     @cached_property
     def noise_square(self) -> float:
         """The trace of C²."""
-        return self._own.trace_of_square
+        return self._projected.trace_of_square
 
     def passed(self, low_rank: tuple[Array, Array, Array]) -> DiagonalPlus:
         """Return T for the derivative diag(a) - U Vᵀ, given as (a, U, V)."""
         gain, left, right = low_rank
         shared = self._shared
         # (Σ P)ᵀ V, which U meets from the left.
-        noisy = shared.own * right.T + (right.T @ shared.left.T) @ shared.right
+        noisy = shared.diagonal * right.T + (right.T @ shared.left.T) @ shared.right
         return DiagonalPlus(
-            gain * shared.own,
+            gain * shared.diagonal,
             np.concatenate([gain * shared.left, -left.T]),
             np.concatenate([shared.right, noisy]),
         )
@@ -107,7 +107,7 @@ class WholeNoise:
 
     def with_noise(self, passed: DiagonalPlus) -> float:
         """Return tr(C T)."""
-        return self._own.trace_with(passed)
+        return self._projected.trace_with(passed)
 
     def squares(self, passed: DiagonalPlus) -> tuple[float, float]:
         """Return tr(T²) and tr((T - C)²)."""

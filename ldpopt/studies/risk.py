@@ -266,10 +266,10 @@ def evidence_of(
             dropped[name] = str(reason)
     whole = _whole_noise(collection, exact.values())
     noise = whole or collection.moves(kind, probes, alpha, rng)
-    for name, known in progress.track(exact.items(), f"{len(exact)} methods", len(exact)):
+    for name, derived in progress.track(exact.items(), f"{len(exact)} methods", len(exact)):
         try:
-            if known is not None:
-                evidence[name] = Evidence.exact(collection, *known, noise)
+            if derived is not None:
+                evidence[name] = Evidence.exact(collection, *derived, noise)
             else:
                 assert isinstance(noise, Moves)  # without derivatives it is not whole
                 evidence[name] = Evidence.of(collection, methods[name].solve, noise, kind)
@@ -282,7 +282,7 @@ def _whole_noise(
     collection: Collection, exact: Iterable[tuple[Array, Derivative] | None]
 ) -> WholeNoise | None:
     """Return the whole noise where all methods have derivatives of low rank, else None."""
-    if any(known is None or known[1].low_rank is None for known in exact):
+    if any(derived is None or derived[1].low_rank is None for derived in exact):
         return None
     return collection.whole_noise
 
