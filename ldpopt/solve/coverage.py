@@ -96,9 +96,8 @@ class Cell:
     loss, constraints
         The names of its parts.
     path
-        One of ``PATHS``: a form of sorts and sums, the root of one multiplier or one per group, a
-        form that is too slow for the tests to certify it, an algorithm of this library, a cone
-        solver, no minimum (the loss falls for ever), or no path.
+        One of ``PATHS``: a form of sorts and sums, the root of one multiplier or one per group, an
+        algorithm of this library, a cone solver, no minimum (the loss falls for ever), or no path.
     name
         The form, algorithm or solver; empty without one.
     """
