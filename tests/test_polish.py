@@ -243,3 +243,23 @@ def test_a_face_says_the_same_as_the_set_where_signs_stay(kind):
         # A difference that is 0 at f is held there.
         assert_allclose(values[face.lower == 0], 0.0, atol=1e-15)
     assert np.count_nonzero(face.lower == 0) >= 1
+
+
+def test_certificates_of_a_stack_compile_what_they_have_in_common_once(monkeypatch):
+    compiled = []
+    compile_it = cp.Problem.get_problem_data
+
+    def counted(*arguments, **options):
+        compiled.append(arguments)
+        return compile_it(*arguments, **options)
+
+    monkeypatch.setattr(cp.Problem, "get_problem_data", counted)
+    problem = Problem(LeastSquares(), [*SIMPLEX, Custom(lambda f: f[0] >= f[1] + 0.1)])
+    numbers = []
+    for trials in (2, 6):
+        rng = np.random.default_rng(1)
+        stack = rng.dirichlet(np.ones(5), trials) + rng.normal(0, 0.1, (trials, 5))
+        compiled.clear()
+        assert problem.solve(stack).status == "optimal"
+        numbers.append(len(compiled))
+    assert numbers[0] == numbers[1] > 0

@@ -53,6 +53,9 @@ _STILL = 4 * float(np.finfo(np.float64).eps)
 # Multipliers of the wrong sign below this, relative to the largest gradient, are rounding.
 _SIGN = 1e-11
 
+# Violations and gaps up to this, relative to the point and the loss, are rounding.
+_BITS = 64 * float(np.finfo(np.float64).eps)
+
 # How much of the diagonal is added where rows depend on each other, and solved away again.
 _REGULAR = 1e-13
 
@@ -63,13 +66,15 @@ def polish(formulation: Formulation, start: FrequencyEstimate, outcome: Outcome)
     Losses that are not smooth sums over values, and sets that are not polyhedra in f alone, are
     left as they are. Of ``Smooth`` the signs of the differences at the point are kept, and of
     ``TopSet`` its smallest member, which makes them rows in f alone. Cost: a few sparse systems of
-    the size of the rows that hold, and two certificates, per trial.
+    the size of the rows that hold, and two certificates, per trial; what the certificates have in
+    common is compiled once.
     """
     loss = formulation.loss
     if loss.separable is None or loss.smooth_part is not loss:
         return outcome
     source = RowsOfTrials(formulation, start.d)
-    points = outcome.frequencies.copy()
+    points = outcome.frequencies
+    polished = points.copy()
     for trial in np.ndindex(points.shape[:-1]):
         estimate = start[trial]
         part = _near(formulation, points[trial])
@@ -78,9 +83,9 @@ def polish(formulation: Formulation, start: FrequencyEstimate, outcome: Outcome)
             source = RowsOfTrials(part, start.d)
         rows = source.of(loss, estimate)
         better = _polished(part, estimate, points[trial], rows)
-        if better is not None and _is_better(formulation, estimate, better, points[trial]):
-            points[trial] = better
-    return replace(outcome, frequencies=points)
+        if better is not None and _is_as_feasible(formulation, better, points[trial]):
+            polished[trial] = better
+    return replace(outcome, frequencies=_better_of(formulation, start, polished, points))
 
 
 def _near(formulation: Formulation, point: Array) -> Formulation:
@@ -98,23 +103,32 @@ def _near(formulation: Formulation, point: Array) -> Formulation:
     return Formulation(formulation.loss, tuple(constraints))
 
 
-def _is_better(
-    formulation: Formulation, estimate: FrequencyEstimate, new: Array, old: Array
-) -> bool:
-    """Return whether a point has a smaller gap, and a violation that is not larger but for bits.
+def _is_as_feasible(formulation: Formulation, new: Array, old: Array) -> bool:
+    """Return whether a point violates the constraints by no more than another one but for bits.
+
+    Steps on linear constraints may leave a curved one. This costs nothing beside a certificate.
+    """
+    size = max(1.0, float(np.max(np.abs(new))))
+    allowed = max(float(formulation.violation(old)), _BITS * size)
+    return not formulation.violation(new) > allowed
+
+
+def _better_of(formulation: Formulation, start: FrequencyEstimate, new: Array, old: Array) -> Array:
+    """Return for each trial the point with the smaller gap, the old one if they are equal.
 
     Outside the set a gap may be 0, as the loss may be below the minimum there: a point whose gap is
     rounding is better if it is nearer to the set.
     """
-    rounding = 64 * np.finfo(np.float64).eps
-    size = max(1.0, float(np.max(np.abs(new))))
-    # First, as it costs nothing: steps on linear constraints may leave a curved one.
-    if formulation.violation(new) > max(float(formulation.violation(old)), rounding * size):
-        return False
-    after = certify(formulation, estimate, new)
-    before = certify(formulation, estimate, old)
-    is_exact = after.gap <= rounding * after.scale and after.violation < before.violation
-    return bool(is_exact or after.gap < before.gap)
+    changed = np.any(new != old, axis=-1)
+    if not changed.any():
+        return old
+    after = certify(formulation, start[changed], new[changed])
+    before = certify(formulation, start[changed], old[changed])
+    is_exact = (after.gap <= _BITS * after.scale) & (after.violation < before.violation)
+    result = old.copy()
+    is_better = is_exact | (after.gap < before.gap)
+    result[changed] = np.where(is_better[:, None], new[changed], old[changed])
+    return result
 
 
 @dataclass(eq=False)
