@@ -41,6 +41,7 @@ from ldpopt.solve.certificate import (
     box,
     box_kernels,
     competitors,
+    compiled_problem,
     cone_gap,
     dual,
     intervals,
@@ -843,7 +844,8 @@ def test_cvxpy_gets_bounds_to_the_last_bit():
     variable = cp.Variable(3)
     forms = row_programs.bounds_of(variable, intervals.Box(lower, lower + 0.2))
     unknown = np.full(3, np.inf)
-    stated = cone_gap.ConeSet.of(variable, forms, -unknown, unknown)
+    compiled = compiled_problem.compiled_set(variable, forms)
+    stated = cone_gap.ConeSet.of(compiled, variable, -unknown, unknown)
     assert stated.box.lower[stated.columns].tolist() == lower.tolist()
     assert stated.box.upper[stated.columns].tolist() == (lower + 0.2).tolist()
 

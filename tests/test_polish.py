@@ -245,7 +245,15 @@ def test_a_face_says_the_same_as_the_set_where_signs_stay(kind):
     assert np.count_nonzero(face.lower == 0) >= 1
 
 
-def test_certificates_of_a_stack_compile_what_they_have_in_common_once(monkeypatch):
+@pytest.mark.parametrize(
+    "bound",
+    [
+        lambda f: cp.norm(f - 0.2) <= 0.1,
+        lambda f: cp.tv(f) <= 0.3,
+        lambda f: f[0] >= f[1] + 0.1,  # polished
+    ],
+)
+def test_certificates_of_a_stack_compile_their_set_once(bound, monkeypatch):
     compiled = []
     compile_it = cp.Problem.get_problem_data
 
@@ -254,7 +262,7 @@ def test_certificates_of_a_stack_compile_what_they_have_in_common_once(monkeypat
         return compile_it(*arguments, **options)
 
     monkeypatch.setattr(cp.Problem, "get_problem_data", counted)
-    problem = Problem(LeastSquares(), [*SIMPLEX, Custom(lambda f: f[0] >= f[1] + 0.1)])
+    problem = Problem(LeastSquares(), [*SIMPLEX, Custom(bound)])
     numbers = []
     for trials in (2, 6):
         rng = np.random.default_rng(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,16 @@ class CompiledProblem:
             iterations=0,
         )
         return dict(self.chain.invert(result, self.inverse).dual_vars)
+
+
+def compiled_set(variable: cp.Variable, forms: Sequence[cp.Constraint]) -> CompiledProblem:
+    """Return compiled constraints on a variable; the program's objective is not to be used."""
+    import cvxpy as cp
+
+    # The sum only makes sure that the variable occurs.
+    compiled = compiled_problem(cp.Problem(cp.Minimize(cp.sum(variable)), list(forms)))
+    assert compiled is not None  # it has a variable
+    return compiled
 
 
 def compiled_problem(problem: cp.Problem) -> CompiledProblem | None:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.constraints import Constraint, LinearInequalities
-from ldpopt.constraints.base import row_forms
 from ldpopt.solve.certificate.box import bound_multipliers
 from ldpopt.solve.certificate.cone_gap import TARGET, cone_gap
 from ldpopt.solve.certificate.convex_program import certify_program
@@ -18,7 +17,7 @@ from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, MixedLoss, Tangent
 from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.certificate.row_programs import bounds_of
-from ldpopt.solve.certificate.rows import Rows
+from ldpopt.solve.certificate.rows import Rows, RowsOfTrials, StatedRows
 from ldpopt.solve.units import large_unit, own_unit
 
 Array = NDArray[np.float64]
@@ -33,18 +32,10 @@ class _Proof(NamedTuple):
     residual: Array
 
 
-class _Counted(NamedTuple):
-    """The variable of a program, the frequencies that it counts, and in which unit."""
-
-    variable: Any
-    values: Any
-    unit: float
-
-
 def evidence(
     tangent: Minorant,
     rows: Rows,
-    curved: Sequence[Constraint],
+    source: RowsOfTrials,
     bounds: Box,
     sufficient: float = TARGET,
 ) -> Evidence:
@@ -56,31 +47,24 @@ def evidence(
         The loss at the point.
     rows
         The linear constraints, and bounds of all competitors.
-    curved
-        The other ones.
+    source
+        Where these come from, with the constraints that are curved.
     bounds
         The bounds that have multipliers.
     sufficient
         As in ``cone_gap``.
     """
-    import cvxpy as cp
-
     d = len(tangent.f)
-    variable = cp.Variable(d)
-    # Kinks stand in the objective, where solvers do not see the unit of the frequencies.
-    unit = 1.0 if isinstance(tangent, Tangent) else large_unit(tangent.f)
-    values = variable if unit == 1 else unit * variable
-    linear = row_forms(_of_values(rows.system, d), values, 1)
-    of_curved = [member.cone_form(values) for member in curved]
-    forms = [*linear, *(form for part in of_curved for form in part)]
     limits = Box(rows.limits.lower[:d], rows.limits.upper[:d])
     if isinstance(tangent, Tangent):
-        proof = _of_tangent(tangent, limits, variable, forms, sufficient)
+        stated = source.stated_in(1.0)
+        proof = _of_tangent(tangent, limits, stated, sufficient)
     else:
         assert isinstance(tangent, KinkedLoss | MixedLoss)
-        counted = _Counted(variable, values, unit)
-        proof = _of_kinked_loss(tangent, limits, counted, forms, sufficient)
-    multipliers = _row_multipliers(rows.system, linear, proof.duals)
+        # Kinks stand in the objective, where solvers do not see the unit of the frequencies.
+        stated = source.stated_in(large_unit(tangent.f))
+        proof = _of_kinked_loss(tangent, limits, stated, sufficient)
+    multipliers = _row_multipliers(rows.system, stated.linear, proof.duals)
     mu, of_rows = rows.shared_out(multipliers)
     of_bounds, stationarity, products = bound_multipliers(proof.residual, tangent.f, bounds)
     explanation = Explanation(
@@ -91,7 +75,7 @@ def evidence(
         bound_multipliers=of_bounds,
         row_multipliers=of_rows,
         row_sizes=rows.sizes,
-        of_curved=tuple([proof.duals.get(form.id) for form in part] for part in of_curved),
+        of_curved=tuple([proof.duals.get(form.id) for form in part] for part in stated.of_curved),
     )
     terms = absolute_sum(tangent.slope, tangent.f)
     return evidence_of(proof.gap, terms, proof.reason, explanation)
@@ -105,16 +89,7 @@ def no_multipliers(curved: Sequence[Constraint], d: int) -> tuple[list[Array], .
     return tuple([np.zeros(form.shape) for form in member.cone_form(variable)] for member in curved)
 
 
-def _of_values(system: LinearInequalities, d: int) -> LinearInequalities:
-    """Return a system with auxiliary variables apart."""
-    has_more = system.matrix.shape[1] > d
-    auxiliary = system.matrix[:, d:] if has_more else None
-    return LinearInequalities(system.matrix[:, :d], system.lower, system.upper, auxiliary)
-
-
-def _of_tangent(
-    tangent: Tangent, limits: Box, variable: Any, forms: Sequence[Any], sufficient: float
-) -> _Proof:
+def _of_tangent(tangent: Tangent, limits: Box, stated: StatedRows, sufficient: float) -> _Proof:
     """Return the proof of a smooth loss."""
     result = cone_gap(
         tangent.slope,
@@ -122,8 +97,8 @@ def _of_tangent(
         tangent.f,
         tangent.modulus,
         *limits,
-        variable,
-        forms,
+        stated.compiled,
+        stated.variable,
         sufficient,
     )
     return _Proof(result.gap, result.reason, result.multipliers, result.residual)
@@ -132,22 +107,21 @@ def _of_tangent(
 def _of_kinked_loss(
     loss: KinkedLoss | MixedLoss,
     limits: Box,
-    counted: _Counted,
-    forms: Sequence[Any],
+    stated: StatedRows,
     sufficient: float,
 ) -> _Proof:
     """Return the proof of a loss with kinks, as a program whose objective it is."""
     import cvxpy as cp
 
-    variable, values, unit = counted
+    unit = stated.unit
     price = 1.0 if unit == 1 else own_unit(float(absolute_sum(loss.slope, loss.f)))
-    ends = [form for form in bounds_of(values, limits) if form.size]
-    objective = loss.objective(values, limits)
-    problem = cp.Problem(cp.Minimize(objective / price), [*forms, *ends])
+    ends = [form for form in bounds_of(stated.values, limits) if form.size]
+    objective = loss.objective(stated.values, limits)
+    problem = cp.Problem(cp.Minimize(objective / price), [*stated.forms, *ends])
     # Auxiliary variables of the constraints are not used in the objective: any value will do.
     point = {other: np.zeros(other.shape) for other in problem.variables()}
     # Units are powers of two: the point stays the same bits.
-    whole = certify_program(problem, {**point, variable: loss.f / unit}, sufficient)
+    whole = certify_program(problem, {**point, stated.variable: loss.f / unit}, sufficient)
     duals = {form.id: price * np.asarray(value) for form, value in whole.duals.items()}
     gap = price * whole.gap + loss.rounding(limits)
     if np.isinf(gap):

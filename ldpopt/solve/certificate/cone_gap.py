@@ -14,14 +14,14 @@ with r = (g, 0) + Aᵀz, and s and t in ranges that all points of the set have.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.solve.certificate.compiled_problem import CompiledProblem, compiled_problem
+from ldpopt.solve.certificate.compiled_problem import CompiledProblem
 from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers, Rise
 from ldpopt.solve.certificate.dual import EPS
 from ldpopt.solve.certificate.intervals import Box, Empty
@@ -65,7 +65,7 @@ class ConeGap(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ConeSet:
-    """A set of frequencies that cvxpy constraints and bounds state, compiled once.
+    """A set of frequencies that compiled cvxpy constraints and bounds state.
 
     Attributes
     ----------
@@ -86,15 +86,9 @@ class ConeSet:
 
     @classmethod
     def of(
-        cls, variable: cp.Variable, forms: Sequence[cp.Constraint], lower: Array, upper: Array
+        cls, compiled: CompiledProblem, variable: cp.Variable, lower: Array, upper: Array
     ) -> ConeSet:
-        """Compile constraints on a variable of shape (d,) that also lies in lower … upper."""
-        import cvxpy as cp
-
-        # The sum only makes sure that the variable occurs; its coefficients are not used.
-        problem = cp.Problem(cp.Minimize(cp.sum(variable)), list(forms))
-        compiled = compiled_problem(problem)
-        assert compiled is not None  # it has a variable
+        """Return compiled constraints on a variable of shape (d,) that is in lower … upper too."""
         program = compiled.program
         first = compiled.starts[variable.id]
         columns = slice(first, first + variable.size)
@@ -268,8 +262,8 @@ def cone_gap(
     modulus: Array | float,
     lower: Array,
     upper: Array,
+    compiled: CompiledProblem,
     variable: cp.Variable,
-    forms: Sequence[cp.Constraint],
     sufficient: float = TARGET,
 ) -> ConeGap:
     """Return an upper bound of max g·(f - s) - ½ m ‖f - s‖² over s in a set that cvxpy states.
@@ -284,15 +278,11 @@ def cone_gap(
         m >= 0, a number or shape (d,).
     lower, upper
         Bounds of s that hold beside the constraints; infinite where none is known.
-    variable, forms
-        A cvxpy variable of shape (d,) and convex constraints on it.
+    compiled, variable
+        Convex constraints, from ``compiled_set``, and the cvxpy variable of shape (d,) in them.
     sufficient
         The search for better multipliers ends at a gap of this size, relative to Σ |g_v f_v|.
-
-    Notes
-    -----
-    ``ConeSet.of`` compiles the set once for many points.
     """
-    return ConeSet.of(variable, forms, lower, upper).gap(
+    return ConeSet.of(compiled, variable, lower, upper).gap(
         gradient, gradient_error, f, modulus, sufficient
     )

@@ -171,7 +171,7 @@ def _within(
         bounds = Box(*(np.where(tangent.held, f, end) for end in bounds))
     if isinstance(tangent, MixedLoss):
         # Which slopes its kinks take is for a program to find.
-        return cone.evidence(tangent, rows, source.curved, bounds, max(sufficient, TARGET))
+        return cone.evidence(tangent, rows, source, bounds, max(sufficient, TARGET))
     scale = Scale.of(tangent, value, sufficient)
     if not source.curved:
         return _explained(_best_proof(tangent, rows, bounds, scale), tangent, rows, bounds)
@@ -180,7 +180,7 @@ def _within(
     if proof.gap <= scale.sufficient:
         unused = cone.no_multipliers(source.curved, d)
         return _explained(proof, tangent, rows, bounds, unused)
-    return cone.evidence(tangent, rows, source.curved, bounds, max(sufficient, TARGET))
+    return cone.evidence(tangent, rows, source, bounds, max(sufficient, TARGET))
 
 
 def _best_proof(

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.constraints import Constraint, LinearInequalities
+from ldpopt.constraints.base import row_forms
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.solve.certificate.competitors import propagated, reach
-from ldpopt.solve.certificate.compiled_problem import compiled_problem
+from ldpopt.solve.certificate.compiled_problem import CompiledProblem, compiled_set
 from ldpopt.solve.certificate.forests import Forest, bounds_along, forest_of
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.programs import stacked
+
+if TYPE_CHECKING:
+    import cvxpy as cp
 
 Array = NDArray[np.float64]
 
@@ -50,6 +56,48 @@ class Rows(NamedTuple):
             return 0.0, multipliers
         # The Lagrangian in ``certificate`` has + μ (Σf - total), but - ν for all rows.
         return -float(multipliers[0]), multipliers[1:]
+
+
+class StatedRows:
+    """Rows and curved constraints as cvxpy states them, for the points of any trials.
+
+    Parameters
+    ----------
+    system, curved
+        The rows, and the other constraints.
+    d
+        How many values there are.
+    unit
+        The unit, a power of two, in which the variable counts the frequencies.
+
+    Attributes
+    ----------
+    variable, values
+        The variable, and the frequencies that it stands for.
+    linear, of_curved
+        The forms of the rows, and those of each curved constraint.
+    """
+
+    def __init__(
+        self, system: LinearInequalities, curved: Sequence[Constraint], d: int, unit: float
+    ) -> None:
+        import cvxpy as cp
+
+        self.variable = cp.Variable(d)
+        self.unit = unit
+        self.values = self.variable if unit == 1 else unit * self.variable
+        self.linear = row_forms(_of_values(system, d), self.values, 1)
+        self.of_curved = [member.cone_form(self.values) for member in curved]
+
+    @property
+    def forms(self) -> list[cp.Constraint]:
+        """All forms in one list."""
+        return [*self.linear, *(form for part in self.of_curved for form in part)]
+
+    @cached_property
+    def compiled(self) -> CompiledProblem:
+        """What cvxpy makes of the forms, without an objective: often longer than a proof."""
+        return compiled_set(self.variable, self.forms)
 
 
 class RowsOfTrials:
@@ -89,6 +137,13 @@ class RowsOfTrials:
         self._forest = forest_of(self._system.matrix[first:]) if is_plain else None
         self._stated: Box | None = None
         self._limits: Box | None = None
+        self._by_cvxpy: StatedRows | None = None
+
+    def stated_in(self, unit: float) -> StatedRows:
+        """Return the rows and the curved constraints as cvxpy states them in a unit."""
+        if self._by_cvxpy is None or self._by_cvxpy.unit != unit:
+            self._by_cvxpy = StatedRows(self._system, self.curved, self._d, unit)
+        return self._by_cvxpy
 
     def of(self, loss: Loss, estimate: FrequencyEstimate) -> Rows:
         """Return the rows with the bounds that a convex loss and one estimate leave."""
@@ -115,6 +170,13 @@ class RowsOfTrials:
             )
             self._stated = stated
         return self._limits
+
+
+def _of_values(system: LinearInequalities, d: int) -> LinearInequalities:
+    """Return a system with auxiliary variables apart."""
+    has_more = system.matrix.shape[1] > d
+    auxiliary = system.matrix[:, d:] if has_more else None
+    return LinearInequalities(system.matrix[:, :d], system.lower, system.upper, auxiliary)
 
 
 def _are_equal(first: Box, second: Box) -> bool:
@@ -154,10 +216,7 @@ def _linear_rows(member: Constraint, d: int) -> LinearInequalities | None:
     forms = member.cone_form(variable)
     if not forms:
         return LinearInequalities(sparse.csr_array((0, d)), np.empty(0), np.empty(0))
-    # The sum only makes sure that the variable occurs.
-    compiled = compiled_problem(cp.Problem(cp.Minimize(cp.sum(variable)), forms))
-    assert compiled is not None  # it has a variable
-    program = compiled.program
+    program = compiled_set(variable, forms).program
     if not program.cones.linear or program.matrix.shape[1] > d:
         return None
     # A x + s = b with s = 0 in the first rows and s >= 0 in the others.
