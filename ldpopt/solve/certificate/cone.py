@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.constraints import Constraint, LinearInequalities
+from ldpopt.constraints import LinearInequalities
 from ldpopt.solve.certificate.box import bound_multipliers
 from ldpopt.solve.certificate.cone_gap import TARGET, cone_gap
 from ldpopt.solve.certificate.convex_program import certify_program
@@ -81,12 +81,11 @@ def evidence(
     return evidence_of(proof.gap, terms, proof.reason, explanation)
 
 
-def no_multipliers(curved: Sequence[Constraint], d: int) -> tuple[list[Array], ...]:
+def no_multipliers(source: RowsOfTrials) -> tuple[list[Array], ...]:
     """Return zeros as multipliers of curved constraints, in cvxpy's shapes."""
-    import cvxpy as cp
-
-    variable = cp.Variable(d)
-    return tuple([np.zeros(form.shape) for form in member.cone_form(variable)] for member in curved)
+    return tuple(
+        [np.zeros(form.shape) for form in part] for part in source.stated_in(1.0).of_curved
+    )
 
 
 def _of_tangent(tangent: Tangent, limits: Box, stated: StatedRows, sufficient: float) -> _Proof:

@@ -178,8 +178,7 @@ def _within(
     # Where no curved constraint holds, the linear ones alone prove a point, without a program.
     proof = _best_proof(tangent, rows, bounds, scale, with_programs=False)
     if proof.gap <= scale.sufficient:
-        unused = cone.no_multipliers(source.curved, d)
-        return _explained(proof, tangent, rows, bounds, unused)
+        return _explained(proof, tangent, rows, bounds, cone.no_multipliers(source))
     return cone.evidence(tangent, rows, source, bounds, max(sufficient, TARGET))
 
 
