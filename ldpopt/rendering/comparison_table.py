@@ -1,4 +1,4 @@
-"""Closed forms beside solvers in the terminal."""
+"""The path that the library takes by itself beside solvers, in the terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WIDE = 100  # columns of a terminal that hold every number of a comparison
 
 
 def comparison_table(rows: Sequence[ComparisonRow], width: int = 80) -> Table:
-    """Return closed forms beside solvers, every number whole in ``width`` columns (80 or more).
+    """Return paths beside solvers, every number whole in ``width`` columns (80 or more).
 
     With several accuracies, 80 columns hold neither the seconds of compilation nor a second digit
     of the errors.
@@ -25,7 +25,7 @@ def comparison_table(rows: Sequence[ComparisonRow], width: int = 80) -> Table:
     # Without padding: eighty columns hold the numbers, and nothing more.
     table = Table(
         box=box.SIMPLE_HEAD,
-        title="Closed form against solvers",
+        title="What solve() takes by itself (auto) beside solvers",
         title_justify="left",
         padding=(0, 0),
         pad_edge=False,
@@ -48,12 +48,14 @@ def comparison_table(rows: Sequence[ComparisonRow], width: int = 80) -> Table:
                 f"[bold]d={row.d:,}[/]",
             )
         setting = [row.accuracy] * several
-        table.add_row(row.solver, *setting, row.status, *_numbers(row, everything))
+        # Without a closed form the same solver may stand in two rows: by itself, and as named.
+        solver = f"auto: {row.solver}" if row.is_own_path else row.solver
+        table.add_row(solver, *setting, row.status, *_numbers(row, everything))
     return table
 
 
 def _number_headings(everything: bool) -> list[str]:
-    headings = ["repeat s", "× closed", "max |Δ|", "gap", "violat."]
+    headings = ["repeat s", "× auto", "max |Δ|", "gap", "violat."]
     return ["compile s", *headings] if everything else headings
 
 

@@ -216,6 +216,9 @@ def _linear_rows(member: Constraint, d: int) -> LinearInequalities | None:
     forms = member.cone_form(variable)
     if not forms:
         return LinearInequalities(sparse.csr_array((0, d)), np.empty(0), np.empty(0))
+    # To compile takes longer than to ask: anything else is curved or needs auxiliary variables.
+    if not all(side.is_affine() for form in forms for side in form.args):
+        return None
     program = compiled_set(variable, forms).program
     if not program.cones.linear or program.matrix.shape[1] > d:
         return None
