@@ -45,6 +45,8 @@ LOSSES = [
     2 * losses.LeastSquares(),
     3 * losses.KLTo(R),
     2 * losses.Huber(0.05),
+    losses.TotalVariation(),
+    losses.GroupNorm([[0, 1, 2], [3, 4, 5, 6, 7]]),
     losses.LeastSquares() + 0.05 * losses.TotalVariation(),
     losses.LeastSquares() + 0.05 * losses.TotalVariation([3, 1, 2, 7]),
     2 * losses.LeastSquares() + 0.1 * losses.GroupNorm([[0, 1, 2], [5, 7], [3]], [1.0, 0.5, 2.0]),
@@ -67,6 +69,7 @@ SETS = [
     [*SIMPLEX, constraints.Near(R, 0.05, 2)],
     [*SIMPLEX, constraints.Near(R, 0.05, np.inf)],
     [*SIMPLEX, constraints.Near(R, 0.05, "kl")],
+    [*SIMPLEX, constraints.Near(R, 3.0, "kl")],  # some frequencies are 0
     [*SIMPLEX, constraints.Smooth(total_variation=0.3)],
     [constraints.NonNegative(), constraints.Hierarchy([-1, 0, 0, 0, 1, 1, 2, 2], 1.0)],
 ]
@@ -124,6 +127,21 @@ def test_the_solution_at_another_price_of_several_values_fails(penalty):
     residuals = problem.kkt().residuals(replace(other, problem=problem))
     assert residuals.largest > 1e-4
     assert problem.kkt().residuals(problem.solve(BY_OUE)).largest < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("bounds", "lower"),
+    [
+        (constraints.Bounds(0.02, 0.4), "0.02"),
+        (constraints.Bounds(0.1 * R, 0.4), "max(l_v, 0)"),
+        (constraints.Near(R, 0.05, np.inf), "max(l_v, 0)"),
+    ],
+)
+def test_of_two_lower_bounds_the_higher_one_is_a_case(bounds, lower):
+    split = ldpopt.Problem(losses.LeastSquares(), [*SIMPLEX, bounds]).kkt().split
+    at_lower = [line for line in split.lines if "the lower bound holds" in line]
+    assert len(at_lower) == 1
+    assert at_lower[0].startswith(f"f_v = {lower}   if f̃_v - μ ≤ {lower} ")
 
 
 @pytest.mark.parametrize("term", ["f̃", "λ", "μ"])

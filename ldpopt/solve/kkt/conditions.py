@@ -28,6 +28,7 @@ from ldpopt.solve.kkt.of_losses import (
     LossForm,
     kink_conditions,
     loss_form,
+    no_loss,
     nonnegative_conditions,
     subgradients,
 )
@@ -297,7 +298,7 @@ def conditions_of(problem: Formulation, form: str) -> KKT:
     # One set of names for loss and constraints, so that no letter means two things.
     names = Names()
     by_value, prices = split_off(problem.loss)
-    form_of_loss = loss_form(by_value, names)
+    form_of_loss = no_loss() if by_value is None else loss_form(by_value, names)
     if prices and form_of_loss.kinks:
         raise UnsupportedProblemError(
             f"{problem.loss!r}: conditions are written of absolute values or of a price on several "

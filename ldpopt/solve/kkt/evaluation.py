@@ -20,7 +20,6 @@ Array = NDArray[Any]
 # Functions of any number of arguments in sympy, taken two at a time here.
 _OF_TWO: dict[Any, Callable[..., Any]] = {
     sp.Add: np.add,
-    sp.Mul: np.multiply,
     sp.Max: np.maximum,
     sp.Min: np.minimum,
     sp.Pow: np.power,
@@ -32,6 +31,17 @@ _OF_ONE: dict[Any, Callable[..., Any]] = {
     sp.Abs: np.abs,
     sp.sign: np.sign,
 }
+
+
+def _product(factors: tuple[Any, ...], values: list[Any]) -> Any:
+    """Return a product in which 0 · log 0 is 0, its limit: so divergences are defined at 0."""
+    is_log = [factor.func is sp.log for factor in factors]
+    plain = [value for value, log in zip(values, is_log, strict=True) if not log]
+    logs = [value for value, log in zip(values, is_log, strict=True) if log]
+    product = reduce(np.multiply, plain, np.asarray(1.0))
+    for logarithm in logs:
+        product = np.where((product == 0) & np.isneginf(logarithm), 0.0, product * logarithm)
+    return product
 
 
 class Numbers:
@@ -74,6 +84,8 @@ class Numbers:
         if isinstance(node, sp.Sum):
             return self._sum(node, places)
         values = [self._of(argument, places) for argument in node.args]
+        if node.func is sp.Mul:
+            return _product(node.args, values)
         if node.func in _OF_ONE:
             return _OF_ONE[node.func](*values)
         if node.func in _OF_TWO:

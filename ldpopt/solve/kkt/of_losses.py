@@ -137,6 +137,11 @@ class LossForm:
         )
 
 
+def no_loss() -> LossForm:
+    """Return the loss 0, which is what prices on several values stand beside where they are all."""
+    return LossForm(sp.Integer(0), {}, lambda _: {})
+
+
 @singledispatch
 def loss_form(loss: Loss, names: Names) -> LossForm:
     """Return a loss value by value.
@@ -191,6 +196,8 @@ def _weighted_squares(loss: losses.WeightedLeastSquares, names: Names) -> LossFo
         {target.name: "the estimate", weight.name: "the weights"},
         lambda estimate: {target.name: estimate.frequencies, weight.name: loss.weights},
         lambda price: target[V] - price / weight[V],
+        # As readers write it: sympy leaves a 2 above and one below.
+        derivative=weight[V] * (F[V] - target[V]),
     )
 
 
@@ -366,8 +373,6 @@ def _huber(loss: losses.Huber, names: Names) -> LossForm:
 @loss_form.register
 def _sum(loss: losses.WeightedSum, names: Names) -> LossForm:
     parts = [(weight, loss_form(term, names)) for weight, term in loss.parts]
-    if not parts:
-        return LossForm(sp.Integer(0), {}, lambda _: {})
     if len(parts) == 1:
         return _scaled(*parts[0])
     references = [form.reference for _, form in parts if form.reference is not None]

@@ -62,8 +62,10 @@ class PricedPart:
     slopes: Callable[[Array], Mapping[str, Array]]
 
 
-def split_off(loss: Loss) -> tuple[Loss, list[tuple[float, Loss]]]:
+def split_off(loss: Loss) -> tuple[Loss | None, list[tuple[float, Loss]]]:
     """Return a loss without its prices on several values, and these with their weights.
+
+    Where nothing else is left the loss is None.
 
     Raises
     ------
@@ -81,6 +83,8 @@ def split_off(loss: Loss) -> tuple[Loss, list[tuple[float, Loss]]]:
         return loss, []
     if len(priced) > 1:
         raise _not_written(loss)
+    if not others:
+        return None, priced
     rest = WeightedSum([term for _, term in others], [weight for weight, _ in others])
     return rest, priced
 
@@ -113,6 +117,7 @@ def _variation(weight: float, penalty: TotalVariation, of: str, names: Names) ->
         index, f"for all differences {index}", rf"\text{{for all differences }} {index}"
     )
     price = number(weight)
+    factor = "" if weight == 1 else f"{weight:g} "
     conditions = [
         # A difference of 0 may have any slope between those on its two sides.
         Condition("dual feasibility", at_most(sp.Abs(slope), price), where, of),
@@ -132,7 +137,7 @@ def _variation(weight: float, penalty: TotalVariation, of: str, names: Names) ->
         conditions,
         {
             matrix.name: "the differences of neighbours",
-            slopes.name: f"slopes of {weight:g} |difference|",
+            slopes.name: f"slopes of {factor}|difference|",
         },
         differences,
         lambda d: {index.name: len(penalty.priced_chain(d)) - 1},

@@ -232,12 +232,16 @@ def _pooled_response(form: LossForm, data: Any, price: Any) -> Expression:
 
 
 def _ends_of(form: LossForm, kinds: _Kinds) -> list[tuple[int, Expression]]:
-    """Return the ends of bounds, each once, without those that the loss keeps by itself."""
+    """Return the lower and the upper end of a value, without what the loss keeps by itself."""
     ends = list(dict.fromkeys(end for _, part in kinds.boxes for end in part.ends))
-    if not form.logarithmic:
-        return ends
-    # Such a loss keeps values above 0.
-    return [end for end in ends if end != (1, 0)]
+    if form.logarithmic:
+        # Such a loss keeps values above 0.
+        ends = [end for end in ends if end != (1, 0)]
+    # Of several bounds on one side the tightest decides: with a case for each, two would hold.
+    lower = [end for sign, end in ends if sign > 0]
+    upper = [end for sign, end in ends if sign < 0]
+    tightest = [(1, sp.Max(*lower))] if lower else []
+    return tightest + ([(-1, sp.Min(*upper))] if upper else [])
 
 
 def _pools_first(form: LossForm, kinds: _Kinds) -> bool:
@@ -268,10 +272,10 @@ def _before(form: LossForm, data: Any, kinds: _Kinds) -> tuple[str, ...]:
 
 
 def _clipped(between: Expression, ends: list[tuple[int, Expression]]) -> Expression:
-    lower = [end for sign, end in ends if sign > 0]
-    upper = [end for sign, end in ends if sign < 0]
-    value = sp.Max(between, *lower, evaluate=False) if lower else between
-    return sp.Min(value, *upper, evaluate=False) if upper else value
+    value = between
+    for sign, end in ends:
+        value = (sp.Max if sign > 0 else sp.Min)(value, end, evaluate=False)
+    return value
 
 
 def _cases(between: Expression, ends: list[tuple[int, Expression]]) -> list[Case]:
