@@ -39,6 +39,7 @@ LOSSES = [
     losses.L1To(R),
     losses.Huber(0.05),
     losses.PosteriorMean(priors.PowerLaw(alpha=1.5, n=N)),
+    losses.LeastAbsolute() + losses.L1To(BY_OUE.frequencies[::-1]),
     losses.LeastSquares() + 0.05 * losses.L1To(R),
     losses.LeastSquares() + 0.05 * losses.L1To(R, WEIGHTS),
     losses.LeastSquares() + 0.05 * losses.KLTo(R),
@@ -81,9 +82,19 @@ CONIC_SETS = [
     [*SIMPLEX, constraints.Smooth(0.4, 0.5, order=[3, 1, 0, 2, 5])],
     [*SIMPLEX, constraints.Monotone([(0, 2), (1, 2), (0, 3), (1, 3)])],
 ]
+# What follows from others bounds the values here, and has no multipliers.
+HELD_SETS = [
+    [constraints.NonNegative(), constraints.SumsTo(0.0)],
+    [constraints.Bounds(0.0, 1 / D), constraints.SumsTo(1.0)],
+    [constraints.NonNegative(), constraints.GroupTotals(np.arange(D).reshape(2, 4), [0.0, 1.0])],
+    [constraints.NonNegative(), constraints.Margins((2, 4), 0, [0.0, 1.0])],
+    [*SIMPLEX, constraints.Smooth(second_difference=0.1)],
+]
 PROBLEMS = (
     [(loss, SIMPLEX) for loss in LOSSES]
-    + [(losses.LeastSquares(), sets) for sets in (*SETS, *CONIC_SETS, [], SIMPLEX[:1])]
+    + [(losses.LeastSquares(), sets) for sets in (*SETS, *CONIC_SETS, *HELD_SETS, [], SIMPLEX[:1])]
+    + [(losses.LeastSquares() + 0.1 * losses.L1To(R), HELD_SETS[2])]
+    + [(losses.LeastSquares() + 0.05 * losses.TotalVariation(), HELD_SETS[3])]
     + [(losses.BinomialMLE(), sets) for sets in SETS[:11]]
     + [(losses.KLTo(R), sets) for sets in SETS[6:10]]
 )
@@ -127,6 +138,31 @@ def test_the_solution_at_another_price_of_several_values_fails(penalty):
     residuals = problem.kkt().residuals(replace(other, problem=problem))
     assert residuals.largest > 1e-4
     assert problem.kkt().residuals(problem.solve(BY_OUE)).largest < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("name", "build", "at"),
+    [
+        ("SumsTo", lambda t: [constraints.NonNegative(), constraints.SumsTo(t)], 1.0),
+        ("Near", lambda t: [*SIMPLEX, constraints.Near(R, t, 2)], 0.05),
+        ("Near", lambda t: [*SIMPLEX, constraints.Near(R, t, "kl")], 0.05),
+        ("Margins", lambda t: [constraints.Margins((2, 4), 0, [t, 1 - t])], 0.3),
+    ],
+)
+def test_multipliers_are_how_fast_the_minimum_rises(name, build, at):
+    """A central difference of minima; the second margin moves against the first."""
+    step = 1e-4
+
+    def solved(bound):
+        return ldpopt.Problem(losses.LeastSquares(), build(bound)).solve(BY_OUE)
+
+    dual = np.atleast_1d(solved(at).duals[name])
+    rate = dual[0] - (dual[1] if len(dual) > 1 else 0.0)
+    rise = (solved(at + step).objective - solved(at - step).objective) / (2 * step)
+    assert rate == pytest.approx(rise, rel=1e-3)
+    stack = np.stack([BY_OUE.frequencies] * 3)
+    of_trials = ldpopt.Problem(losses.LeastSquares(), build(at)).solve(stack).duals[name]
+    np.testing.assert_allclose(np.reshape(of_trials, (3, -1)), [dual] * 3, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

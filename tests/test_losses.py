@@ -264,6 +264,19 @@ def test_without_a_total_the_divergence_is_least_at_the_estimate_over_e(path):
     assert_allclose(result, np.maximum(raw, 0) / math.e, rtol=0, atol=SOLVER["CLARABEL"])
 
 
+@pytest.mark.parametrize("total", [1.0, 1e15])
+@pytest.mark.parametrize(
+    "loss", [losses.Entropy(), losses.KullbackLeibler(), losses.LeastSquares()]
+)
+def test_caps_that_add_up_to_the_total_but_for_rounding_meet_it(loss, total):
+    d = 7
+    caps = np.full(d, total / d)
+    assert caps.sum() < total
+    solution = Problem(loss, [Bounds(0.0, caps), SumsTo(total)]).solve(np.arange(1.0, d + 1))
+    assert solution.status == "optimal"
+    assert_allclose(solution.frequencies, caps, rtol=1e-12)
+
+
 def test_the_divergence_refuses_a_total_that_its_values_cannot_reach():
     with pytest.raises(InfeasibleError, match=r"keeps values at zero.*at most 0\.6, not 1"):
         Problem(losses.KullbackLeibler(), [Bounds(0.0, 0.6), SumsTo()]).solve([0.5, -0.2, -0.7])

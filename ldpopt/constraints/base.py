@@ -100,6 +100,14 @@ class Constraint(Adjustable):
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
         """Return the constraint on a cvxpy expression of shape (d,)."""
 
+    def rates(self, of_cone_form: list[Any], d: int) -> Any:
+        """Return the multipliers of a curved constraint from those of its ``cone_form``.
+
+        By default they are what cvxpy calls dual values. A constraint with a bound of its own, as a
+        radius, returns how fast the minimum rises with it.
+        """
+        return of_cone_form
+
     @property
     def is_in_units(self) -> bool:
         """Whether the numbers of ``cone_form`` are near 1 already, as solvers like them.

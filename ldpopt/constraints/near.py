@@ -201,6 +201,11 @@ class Near(Constraint):
         ratio = cp.multiply(1 / reference, self._positive(f))
         return self._divergence_ball(f, reference, ratio, radius)
 
+    def rates(self, of_cone_form: list[Any], d: int) -> Any:
+        """Return how fast the minimum rises with the radius: it never does."""
+        # The first form is the ball, in which the radius counts d times.
+        return -d * np.asarray(of_cone_form[0], dtype=np.float64).reshape(())
+
     def adjustable_form(self, f: cp.Expression) -> tuple[list[cp.Constraint], list[cp.Parameter]]:
         """Return the ball with parameters for reference and radius, or for the bounds of values."""
         import cvxpy as cp

@@ -22,7 +22,8 @@ Array = NDArray[np.float64]
 
 _KEPT_REGIONS = 3  # of a set, without its balls, and without what is not convex
 
-_ROUNDING = 1e-9  # by how much rounding may put a total outside what the bounds allow
+# By how much rounding may put a total outside what the bounds allow, relative to 1 and the total.
+_ROUNDING = 1e-9
 
 
 class Region(NamedTuple):
@@ -374,9 +375,15 @@ def _common_total(totals: Sequence[float | None]) -> float | None:
     return values[0] if values else None
 
 
+def rounding_of(total: float) -> float:
+    """Return by how much a total may be outside of what bounds allow and still be met."""
+    return _ROUNDING * max(1.0, abs(total))
+
+
 def _check_total(total: float, smallest: float, largest: float) -> None:
     """Raise an error unless the total lies between the sums that the bounds allow."""
-    if not smallest - _ROUNDING <= total <= largest + _ROUNDING:
+    rounding = rounding_of(total)
+    if not smallest - rounding <= total <= largest + rounding:
         raise InfeasibleError(
             f"a sum of {total:g} cannot be met: the bounds allow sums from {smallest:g} to "
             f"{largest:g}"

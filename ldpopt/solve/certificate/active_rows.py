@@ -103,9 +103,13 @@ def explaining_multipliers(
             at_high & ~at_low & (residual > rounding)
         )
         open_values = away & explained
-        if open_values.any():
+        # Rows that push an open value towards its bound leave the rest to the bound.
+        closed_values = ~explained & (
+            (at_low & (residual > rounding)) | (at_high & (residual < -rounding))
+        )
+        if open_values.any() or closed_values.any():
             # First: a row may have the wrong sign only because such a value was left out.
-            explained &= ~open_values
+            explained = (explained & ~open_values) | closed_values
         elif clearly.any():
             active[chosen[clearly]] = False
         else:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.competitors import no_bound, reach, stated, within_sublevel
 from ldpopt.solve.certificate.dual import sum_with_error, usable
-from ldpopt.solve.certificate.evidence import Evidence, Explanation
+from ldpopt.solve.certificate.evidence import UNEXPLAINED, Evidence, Explanation, explains_more
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.long_box import long_bound
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, MixedLoss, minorant
@@ -83,11 +83,26 @@ def _explanation(
 ) -> Explanation:
     """Return the multipliers at a price of the total, and how well they explain the gradient."""
     model = Model.of(formulation, start, point)
-    price = np.broadcast_to(-mu[..., None], point.shape)
-    residual = model.tangent.slope_towards(price) - price
-    multipliers, stationarity, complementarity = bound_multipliers(residual, point, model.bounds)
-    no_rows = np.empty((*point.shape[:-1], 0))
-    return Explanation(stationarity, complementarity, mu, multipliers, no_rows)
+    explanation = model.explanation(mu)
+    slope = model.tangent.slope
+    if model.total is None or np.all(explanation.failure(slope, point) <= UNEXPLAINED):
+        return explanation
+    # Where all values are at bounds any price proves the point, and only some explain it.
+    filling = usable(filling_multiplier(slope, model.bounds, model.total))
+    other = model.explanation(filling)
+    return _chosen(explains_more(other, explanation, slope, point), other, explanation)
+
+
+def _chosen(is_first: NDArray[np.bool_], first: Explanation, second: Explanation) -> Explanation:
+    """Return for each trial one of two explanations without rows."""
+    of_values = is_first[..., None]
+    return Explanation(
+        np.where(is_first, first.stationarity, second.stationarity),
+        np.where(is_first, first.complementarity, second.complementarity),
+        np.where(is_first, first.sum_multiplier, second.sum_multiplier),
+        np.where(of_values, first.bound_multipliers, second.bound_multipliers),
+        second.row_multipliers,
+    )
 
 
 class Model(NamedTuple):
@@ -123,6 +138,15 @@ class Model(NamedTuple):
         if is_long(start.d) and loss.has_shared_kinks:
             size = np.abs(loss.value(point, start) - loss.offset(start))
         return cls(tangent, limits, stated(loss, start, region, point), region.total, size)
+
+    def explanation(self, mu: Array) -> Explanation:
+        """Return the multipliers at a price of the total, and how well they explain the slopes."""
+        point = self.tangent.f
+        price = np.broadcast_to(-mu[..., None], point.shape)
+        residual = self.tangent.slope_towards(price) - price
+        multipliers, stationarity, complementarity = bound_multipliers(residual, point, self.bounds)
+        no_rows = np.empty((*point.shape[:-1], 0))
+        return Explanation(stationarity, complementarity, mu, multipliers, no_rows)
 
     def bound(self, enough: Array | float = 0.0) -> Bound:
         """Return the better gap of two multipliers of the total, or one that is small enough."""

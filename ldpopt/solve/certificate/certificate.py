@@ -155,8 +155,9 @@ class Certificate:
         """By the name of each constraint its multipliers.
 
         That is how fast the minimum rises with the constraint's bounds: λ for bounds, -μ for a
-        total, ν for rows, and what cvxpy calls the dual value for cvxpy's constraints. A name that
-        occurs again gets a number: "Linear 2".
+        total, ν for rows, and one number for the radius of a ball in the 2-norm or the divergence.
+        Cvxpy's constraints have what cvxpy calls the dual value, which is positive where an upper
+        bound holds. A name that occurs again gets a number: "Linear 2".
         """
         duals: Mapping[str, Any] = self._multipliers.duals
         return duals

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,13 @@ from ldpopt.constraints import LinearInequalities
 from ldpopt.solve.certificate.box import bound_multipliers
 from ldpopt.solve.certificate.cone_gap import TARGET, cone_gap
 from ldpopt.solve.certificate.convex_program import certify_program
-from ldpopt.solve.certificate.evidence import Evidence, Explanation, evidence_of
+from ldpopt.solve.certificate.evidence import (
+    UNEXPLAINED,
+    Evidence,
+    Explanation,
+    evidence_of,
+    explains_more,
+)
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, MixedLoss, Tangent
 from ldpopt.solve.certificate.parts import absolute_sum
@@ -64,10 +71,40 @@ def evidence(
         # Kinks stand in the objective, where solvers do not see the unit of the frequencies.
         stated = source.stated_in(large_unit(tangent.f))
         proof = _of_kinked_loss(tangent, limits, stated, sufficient)
+    explanation = _explanation(proof, tangent, rows, stated, bounds)
+    terms = absolute_sum(tangent.slope, tangent.f)
+    result = evidence_of(proof.gap, terms, proof.reason, explanation)
+    fails = explanation.failure(tangent.slope, tangent.f) > UNEXPLAINED
+    if isinstance(tangent, Tangent) or not fails or np.isinf(proof.gap):
+        return result
+    # A proof may use bounds that follow from others; multipliers of what is stated explain more.
+    explain = partial(_by_stated_bounds, explanation, tangent, rows, stated, bounds, sufficient)
+    return result._replace(explain=explain)
+
+
+def _by_stated_bounds(
+    explanation: Explanation,
+    loss: KinkedLoss | MixedLoss,
+    rows: Rows,
+    stated: StatedRows,
+    bounds: Box,
+    sufficient: float,
+) -> Explanation:
+    """Return the explanation by a program that knows stated bounds alone, if it leaves less."""
+    ends = Box(*(np.broadcast_to(end, loss.f.shape) for end in bounds))
+    proof = _of_kinked_loss(loss, ends, stated, sufficient)
+    other = _explanation(proof, loss, rows, stated, bounds)
+    return other if explains_more(other, explanation, loss.slope, loss.f) else explanation
+
+
+def _explanation(
+    proof: _Proof, tangent: Minorant, rows: Rows, stated: StatedRows, bounds: Box
+) -> Explanation:
+    """Return the multipliers of a proof, and how well they explain the slopes."""
     multipliers = _row_multipliers(rows.system, stated.linear, proof.duals)
     mu, of_rows = rows.shared_out(multipliers)
     of_bounds, stationarity, products = bound_multipliers(proof.residual, tangent.f, bounds)
-    explanation = Explanation(
+    return Explanation(
         stationarity=np.asarray(stationarity),
         # Of a curved constraint the products are not known one by one: the gap is their sum.
         complementarity=np.maximum(products, proof.gap),
@@ -77,8 +114,6 @@ def evidence(
         row_sizes=rows.sizes,
         of_curved=tuple([proof.duals.get(form.id) for form in part] for part in stated.of_curved),
     )
-    terms = absolute_sum(tangent.slope, tangent.f)
-    return evidence_of(proof.gap, terms, proof.reason, explanation)
 
 
 def no_multipliers(source: RowsOfTrials) -> tuple[list[Array], ...]:

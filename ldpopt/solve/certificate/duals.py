@@ -35,7 +35,7 @@ def by_name(formulation: Formulation, d: int, explanation: Explanation) -> Mappi
         elif box is not None:
             result[name] = rest.take_bounds(*box)
         else:
-            result[name] = rest.take_rows()
+            result[name] = rest.take_rows(constraint, d)
     return MappingProxyType(result)
 
 
@@ -69,11 +69,17 @@ class _Rest:
             self.bounds = np.where(share != 0, 0.0, self.bounds)
         return share
 
-    def take_rows(self) -> Any:
+    def take_rows(self, constraint: Constraint, d: int) -> Any:
         """Return the multipliers of the next constraint that is neither bounds nor a total."""
         size = self.row_sizes.pop(0)
         if size is None:
-            return self.of_curved.pop(0)
+            of_forms = self.of_curved.pop(0)
+            if not self.total.ndim:
+                return constraint.rates(of_forms, d)
+            of_trials = [constraint.rates(of_one, d) for of_one in of_forms]
+            # Numbers have the shape of the stack; lists of cvxpy's arrays stay lists.
+            is_number = all(isinstance(one, np.ndarray) and not one.ndim for one in of_trials)
+            return np.reshape(of_trials, self.total.shape) if is_number else tuple(of_trials)
         share = self.rows[..., :size]
         self.rows = self.rows[..., size:]
         return share

@@ -18,6 +18,13 @@ VANISHING = 1e-260
 """Below it products may have lost digits to the smallest doubles, or count little in that scale."""
 
 
+UNEXPLAINED = 1e-9
+"""A ``failure`` above which other multipliers are looked for."""
+
+
+_FAR_LESS = 1e-3
+
+
 def is_within(gap: Array, scale: Array, tolerance: float) -> bool:
     """Return whether gaps are within a tolerance of scales that are numbers, and not vanishing."""
     is_number = (scale >= VANISHING) & (scale < np.inf)
@@ -39,6 +46,27 @@ class Explanation(NamedTuple):
     row_multipliers: Array
     row_sizes: tuple[int | None, ...] = ()
     of_curved: tuple[Any, ...] = ()
+
+    def failure(self, slope: Array, point: Array) -> Array:
+        """Return by how much the multipliers fail the conditions, relative to the slopes."""
+        steepest = np.max(np.abs(slope), axis=-1)
+        terms = np.sum(np.abs(slope * point), axis=-1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            of_slopes = np.where(self.stationarity == 0, 0.0, self.stationarity / steepest)
+            of_products = np.where(self.complementarity == 0, 0.0, self.complementarity / terms)
+        # Infinite slopes have no multipliers: nothing is better there.
+        return np.nan_to_num(np.maximum(of_slopes, of_products), nan=np.inf)
+
+
+def explains_more(
+    other: Explanation, one: Explanation, slope: Array, point: Array
+) -> NDArray[np.bool_]:
+    """Return for which trials another explanation fails by far less.
+
+    At a point that is no minimum all fail, and what another one moves from one condition to the
+    next explains nothing.
+    """
+    return np.asarray(other.failure(slope, point) < _FAR_LESS * one.failure(slope, point))
 
 
 class SizedGap(NamedTuple):

@@ -9,6 +9,7 @@ accuracy: ``dual`` charges what they leave.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,14 @@ from ldpopt.solve.certificate.box import bound_multipliers
 from ldpopt.solve.certificate.competitors import no_bound, propagated, stated, within_sublevel
 from ldpopt.solve.certificate.cone_gap import TARGET
 from ldpopt.solve.certificate.dual import EPS, usable
-from ldpopt.solve.certificate.evidence import Evidence, Explanation, evidence_of, stacked
+from ldpopt.solve.certificate.evidence import (
+    UNEXPLAINED,
+    Evidence,
+    Explanation,
+    evidence_of,
+    explains_more,
+    stacked,
+)
 from ldpopt.solve.certificate.exact_sums import column_totals, row_totals
 from ldpopt.solve.certificate.forests import flowing_multipliers
 from ldpopt.solve.certificate.intervals import Box
@@ -362,14 +370,64 @@ def _explained(
 
     ``of_curved`` holds the multipliers of curved constraints, which the proof does not use.
     """
+    explanation = _explanation(proof, tangent, rows, bounds, of_curved)
+    terms = absolute_sum(tangent.slope, tangent.f)
+    reason = _reason(proof.gap, float(terms), rows)
+    evidence = evidence_of(proof.gap, terms, reason, explanation)
+    failure = explanation.failure(tangent.slope, tangent.f)
+    if failure <= UNEXPLAINED or not np.isfinite(proof.gap):
+        return evidence
+    # A proof may use bounds that follow from others; multipliers of what is stated explain more.
+    explain = partial(_by_stated_bounds, proof, explanation, tangent, rows, bounds, of_curved)
+    return evidence._replace(explain=explain)
+
+
+def _by_stated_bounds(
+    proof: Proof,
+    explanation: Explanation,
+    tangent: Minorant,
+    rows: Rows,
+    bounds: Box,
+    of_curved: tuple[Any, ...],
+) -> Explanation:
+    """Return the explanation by a program that knows stated bounds alone, if it leaves less."""
+    further = np.full(rows.system.matrix.shape[1] - len(tangent.f), np.inf)
     d = len(tangent.f)
-    price = (rows.system.matrix.T @ proof.multipliers)[:d]
-    residual = tangent.slope_towards(price) - price
+    stated_alone = Box(
+        np.append(np.broadcast_to(bounds.lower, d), -further),
+        np.append(np.broadcast_to(bounds.upper, d), further),
+    )
+    multipliers = by_linear_program(tangent, rows.system, stated_alone)
+    if multipliers is None:
+        return explanation
+    candidates = [proof._replace(multipliers=multipliers)]
+    if not len(further) and not isinstance(tangent, KinkedLoss):
+        # The program's choice of rows, with multipliers exact to rounding.
+        near = _NEARNESS[0]
+        exact = explaining_multipliers(
+            tangent, rows.system, bounds, multipliers > 0, multipliers < 0, near
+        )
+        candidates.append(proof._replace(multipliers=exact))
+    others = [_explanation(one, tangent, rows, bounds, of_curved) for one in candidates]
+    slope, f = tangent.slope, tangent.f
+    best = min(others, key=lambda one: float(one.failure(slope, f)))
+    return best if explains_more(best, explanation, slope, f) else explanation
+
+
+def _explanation(
+    proof: Proof, tangent: Minorant, rows: Rows, bounds: Box, of_curved: tuple[Any, ...]
+) -> Explanation:
+    """Return the multipliers of all rows, and what they leave of the gradient."""
+    d = len(tangent.f)
+    price = rows.system.matrix.T @ proof.multipliers
+    # Auxiliary variables have no slope, and no bounds beside their rows.
+    of_auxiliary = np.max(np.abs(price[d:]), initial=0.0)
+    residual = tangent.slope_towards(price[:d]) - price[:d]
     of_bounds, stationarity, complementarity = bound_multipliers(residual, tangent.f, bounds)
     of_rows = _largest_product(proof, tangent.f, rows.system)
     mu, multipliers = rows.shared_out(proof.multipliers)
-    explanation = Explanation(
-        stationarity=np.asarray(stationarity),
+    return Explanation(
+        stationarity=np.maximum(stationarity, of_auxiliary),
         complementarity=np.maximum(complementarity, of_rows),
         sum_multiplier=np.asarray(mu),
         bound_multipliers=of_bounds,
@@ -377,8 +435,6 @@ def _explained(
         row_sizes=rows.sizes,
         of_curved=of_curved,
     )
-    terms = absolute_sum(tangent.slope, tangent.f)
-    return evidence_of(proof.gap, terms, _reason(proof.gap, float(terms), rows), explanation)
 
 
 def _reason(gap: float, terms: float, rows: Rows) -> str:

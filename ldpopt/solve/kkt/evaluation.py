@@ -74,6 +74,9 @@ class Numbers:
     def _of(self, node: Any, places: Mapping[str, Array]) -> Any:
         if node.is_Number or node.is_NumberSymbol:
             return float(node)
+        if node is sp.zoo:
+            # What sympy makes of the logarithm of a total of 0.
+            return np.inf
         if isinstance(node, sp.Indexed):
             # Indices may be indexed themselves, as in f[a_i], and numbers come as floats.
             indices = tuple(np.asarray(self._of(i, places)).astype(int) for i in node.indices)

@@ -557,8 +557,8 @@ def _smooth_ball(constraint: constraints.Near, of: str, names: Names) -> Part:
     _state_radius(stated, distance, limit, price)
 
     def multipliers(dual: Any, f: Array) -> dict[str, Array]:
-        # cvxpy states the ball of d f with the radius d ρ: a unit of it is one of the norm.
-        rate = float(np.ravel(dual[0])[0]) * len(f)
+        # The minimum falls with the radius.
+        rate = -float(dual)
         if constraint.norm == 2:
             length = float(np.linalg.norm(f - constraint.reference))
             rate = rate / length if length else 0.0

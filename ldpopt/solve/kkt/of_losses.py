@@ -454,15 +454,20 @@ def subgradients(
 
     ``numbers`` holds the places, ``rest`` is what all other terms add to the gradient.
     """
-    slopes: dict[str, Array] = {}
-    # Stationarity: the slopes of the kinks are to cancel all other terms.
-    target = -rest
+    weighted = []
     for kink in form.kinks:
-        at = np.asarray(numbers[kink.place.base.name])
         steepest = np.full(f.shape, kink.size)
         if kink.weight != 1:
             steepest = steepest * numbers[kink.weight.base.name]
-        slope = Kinks(at, -steepest, steepest).subgradient(f, target)
-        slopes[kink.sign.base.name] = slope / steepest
-        target = target - slope
+        place = np.asarray(numbers[kink.place.base.name])
+        weighted.append((kink.sign.base.name, steepest, Kinks(place, -steepest, steepest)))
+    # Beside its kink a function has one slope, and only at kinks is there a choice, from 0 on.
+    chosen = [kinks.subgradient(f, np.zeros(f.shape)) for _, _, kinks in weighted]
+    # Stationarity: the slopes of the kinks are to cancel all other terms.
+    target = -rest - sum(chosen)
+    slopes: dict[str, Array] = {}
+    for (name, steepest, kinks), least in zip(weighted, chosen, strict=True):
+        slope = kinks.subgradient(f, target)
+        slopes[name] = slope / steepest
+        target = target - (slope - least)
     return slopes

@@ -124,7 +124,8 @@ class CaseSplit:
         relations = [(self.formula, ALL_VALUES)]
         if self.multiplier is not None:
             relations.append(self.multiplier)
-        if self.solved is not None:
+        if self.solved is not None and len(numbers.places_of(MEMBER)):
+            # Where all values are at bounds no value tells the multiplier.
             relations.append((self.solved, ONCE))
         return max(numbers.excess(relation, where, d) for relation, where in relations)
 

@@ -13,7 +13,7 @@ from ldpopt.closed_form.rows import LARGE
 from ldpopt.errors import InfeasibleError, InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import LeastSquares, Loss, WeightedLeastSquares
-from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.formulation import Formulation, rounding_of
 
 Array = NDArray[np.float64]
 
@@ -208,8 +208,10 @@ def _require_support(loss: Loss, estimate: FrequencyEstimate, formulation: Formu
             f"no vector satisfies the constraints{where}; these conflict: f[{v}] = 0, "
             f"else {loss!r} is infinite; {bound}"
         )
+    if region.total is None:
+        return
     largest = np.sum(np.where(support, region.upper, 0.0), axis=-1)
-    if region.total is not None and np.any(largest < region.total):
+    if np.any(largest < region.total - rounding_of(region.total)):
         raise InfeasibleError(
             f"no vector satisfies the constraints: {loss!r} keeps values at zero, and the bounds "
             f"of the others let the sum be at most {float(np.min(largest)):g}, "
