@@ -409,9 +409,9 @@ def _by_stated_bounds(
         )
         candidates.append(proof._replace(multipliers=exact))
     others = [_explanation(one, tangent, rows, bounds, of_curved) for one in candidates]
-    slope, f = tangent.slope, tangent.f
-    best = min(others, key=lambda one: float(one.failure(slope, f)))
-    return best if explains_more(best, explanation, slope, f) else explanation
+    slope = tangent.slope
+    best = min(others, key=lambda one: float(one.failure(slope, tangent.f)))
+    return best if explains_more(best, explanation, slope, tangent.f) else explanation
 
 
 def _explanation(

@@ -466,8 +466,8 @@ def subgradients(
     # Stationarity: the slopes of the kinks are to cancel all other terms.
     target = -rest - sum(chosen)
     slopes: dict[str, Array] = {}
-    for (name, steepest, kinks), least in zip(weighted, chosen, strict=True):
+    for (name, steepest, kinks), first in zip(weighted, chosen, strict=True):
         slope = kinks.subgradient(f, target)
         slopes[name] = slope / steepest
-        target = target - (slope - least)
+        target = target - (slope - first)
     return slopes
