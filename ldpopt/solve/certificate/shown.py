@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 HEADINGS = ("constraint", "multipliers", "not 0", "smallest", "largest")
-NOTE = "A multiplier states how fast the minimum rises with the bound of its constraint."
+NOTE = (
+    "A multiplier states how fast the minimum rises with the bound of its constraint; that of a "
+    "Custom constraint is what cvxpy calls its dual value."
+)
 
 # Multipliers this far below the largest are what rounding leaves of a 0.
 _ROUNDING = 1e-12
