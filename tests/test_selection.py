@@ -10,6 +10,7 @@ from experiments.bench import selection as bench
 from ldpopt import FrequencyEstimate, Selection, datasets, oracles
 from ldpopt.datasets.dataset import apportion
 from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.estimate.sets import answers
 from ldpopt.methods import named_methods
 from ldpopt.protocol import PureProtocol
 from ldpopt.risks import Collection
@@ -240,6 +241,48 @@ def test_sets_that_belong_together_are_not_left_to_the_simulation(emoji):
     assert by_risk.simulated == ""
     assert "Stein" in str(by_risk)
     assert by_risk.plot().axes
+
+
+def test_where_the_evidence_disagrees_the_answer_is_a_mean_of_two(emoji):
+    data, raw = emoji
+    sets = data.sets["category"]
+    choice = ldpopt.select_method(raw, sets, ["norm", "norm-sub"], trials=20, rng=1)
+    assert choice.disagreement
+    corrected = {score.method: score.mean + choice.extra[score.method] for score in choice.scores}
+    whole = sum(1 / error for error in corrected.values())
+    assert choice.weights == pytest.approx({n: 1 / e / whole for n, e in corrected.items()})
+    assert sum(choice.weights.values()) == pytest.approx(1.0)
+    parts = [w * ldpopt.postprocess(raw, n).frequencies for n, w in choice.weights.items()]
+    np.testing.assert_allclose(choice.estimate.frequencies, sum(parts), rtol=1e-12)
+    assert choice.estimate.raw is raw
+    assert choice.estimate.labels == raw.labels
+    assert "the mean of both, " in str(choice)
+    # Clipped answers have no mean, and the other kinds of choice name one method alone.
+    clipped = ldpopt.select_method(raw, sets, ["post-pos", "norm-sub"], trials=20, rng=1)
+    assert clipped.disagreement
+    assert clipped.weights == {clipped.method: 1.0}
+    for kind in ("risk", "simulation"):
+        one = ldpopt.select_method(raw, sets, ["norm", "norm-sub"], trials=20, rng=1, by=kind)
+        assert one.weights == {one.method: 1.0}
+        expected = ldpopt.postprocess(raw, one.method).frequencies
+        assert np.array_equal(one.estimate.frequencies, expected)
+
+
+def test_the_mean_of_two_answers_errs_less_than_the_choice(emoji):
+    """Of 60 collections with a fixed seed; the difference is 1.6 of its standard errors here."""
+    data, raw = emoji
+    sets = data.sets["category"]
+    truth = answers(data.frequencies, sets)
+    oracle = raw.noise.protocol
+    rng = np.random.default_rng(4)
+    gains = []
+    for _ in range(60):
+        new = oracle.estimate(oracle.simulate_counts(data.counts, rng), data.n)
+        choice = ldpopt.select_method(new, sets, bench.METHOD_NAMES, trials=10, rng=rng)
+        chosen = ldpopt.postprocess(new, choice.method).query(sets)
+        mean = choice.estimate.query(sets)
+        gains.append(np.mean((chosen - truth) ** 2) - np.mean((mean - truth) ** 2))
+    assert np.mean(gains) > 0
 
 
 def test_large_trials_are_simulated_in_batches(emoji, monkeypatch):

@@ -139,5 +139,6 @@ def _record(selection: Any) -> dict[str, Any]:
         "extra": dict(selection.extra),
         "risks": [asdict(row) for row in selection.risks.rows] if selection.risks else [],
         "disagreement": selection.disagreement,
+        "weights": dict(selection.weights),
         "dropped": dict(selection.dropped),
     }

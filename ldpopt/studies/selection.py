@@ -6,7 +6,7 @@ Sources: N V-D and Fig. 9 for the simulation; ``ldpopt.risks`` for the unbiased 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -84,6 +84,12 @@ class Selection:
         What is added to each simulated error for the part of the true answers that the synthetic
         data miss, as far as the raw answers tell it; the smallest sum is chosen. Empty unless both
         kinds are used.
+    weights
+        The parts of ``estimate`` by method, which sum to 1. Where the simulations and the choice
+        name two methods, each counts in inverse proportion to its corrected error: the mean of two
+        answers is nearer to the truth than a choice of which nobody can be sure.
+    estimate
+        These reports by the chosen method, or the mean of the two; None if it has no answer here.
     """
 
     method: str
@@ -93,6 +99,8 @@ class Selection:
     dropped: Mapping[str, str] = field(default_factory=dict)
     risks: RiskTable | None = None
     extra: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
+    estimate: FrequencyEstimate | None = field(default=None, repr=False, compare=False)
 
     @property
     def simulated(self) -> str:
@@ -199,6 +207,12 @@ class Selection:
             notes.append("corrected: plus what the raw answers tell of the error of the fit itself")
         if self.disagreement:
             notes.append(self.disagreement)
+        if len(self.weights) > 1:
+            parts = " and ".join(f"{weight:.2f} {name}" for name, weight in self.weights.items())
+            notes.append(
+                f"the mean of both, {parts}, is Selection.estimate: on average it errs less than a "
+                "choice between them"
+            )
         return [*notes, *(f"{name} is dropped: {why}" for name, why in self.dropped.items())]
 
     def _verdict(self, name: str) -> str:
@@ -258,7 +272,8 @@ def select_method(
 
     Returns
     -------
-    Selection with the chosen name and a table of errors, which ``print`` shows.
+    Selection with the chosen name, the answer by it (``estimate``: where both kinds of evidence
+    name two methods, a mean of theirs), and a table of errors, which ``print`` shows.
 
     Raises
     ------
@@ -283,6 +298,8 @@ def select_method(
     >>> choice = select_method(raw, queries, ["base", "norm", "norm-sub"], trials=20, rng=1)
     >>> choice.method, choice.simulated
     ('norm', 'norm-sub')
+    >>> list(choice.weights), choice.estimate.query(queries).shape
+    (['norm', 'norm-sub'], (9,))
     """
     kind = validate.lookup("by", by, _BY)
     methods = named_methods(METHODS if candidates is None else candidates)
@@ -294,10 +311,10 @@ def select_method(
         raise InvalidInputError("select_method needs at least one set")
     if kind == "risk":
         _, risks = _risks(Collection(est, sets, "select_method"), methods, generator)
-        return Selection(risks.best, (), "", 0, risks.dropped, risks)
+        return _with_estimate(Selection(risks.best, (), "", 0, risks.dropped, risks), methods, est)
     simulated = _simulated(est, sets, methods, method_of(fit), trials, generator)
     if kind == "simulation":
-        return simulated.selection()
+        return _with_estimate(simulated.selection(), methods, est)
     collection = Collection(est, sets, "select_method")
     judged = {name: methods[name] for name in simulated.errors}
     answered, risks = _risks(collection, judged, generator)
@@ -311,7 +328,41 @@ def select_method(
         collection.independent_answers(generator),
     )
     extra = _extra_errors(simulated, answering, collection, misfit, float(np.sum(noise)))
-    return simulated.selection(extra, risks)
+    return _with_estimate(simulated.selection(extra, risks), answering, est)
+
+
+def _with_estimate(
+    selection: Selection, methods: Mapping[str, Method], raw: FrequencyEstimate
+) -> Selection:
+    """Return a selection with the answer on these reports, and its parts."""
+    weights = _weights_of(selection, methods)
+    try:
+        parts = [methods[name].solve(raw) for name in weights]
+    # A method may answer all simulated collections and not this one.
+    except InvalidInputError:
+        return selection
+    estimate = parts[0]
+    if len(parts) > 1:
+        stack = np.stack([part.frequencies for part in parts])
+        estimate = raw.processed(list(weights.values()) @ stack, method=" + ".join(weights))
+    return replace(selection, weights=weights, estimate=estimate)
+
+
+def _weights_of(selection: Selection, methods: Mapping[str, Method]) -> dict[str, float]:
+    """Return the weights of the chosen method and of the one that the simulations would choose."""
+    names = [selection.method, selection.simulated]
+    corrected = {
+        score.method: score.mean + selection.extra.get(score.method, 0.0)
+        for score in selection.scores
+    }
+    # Clipped answers are no sums of frequencies, and so have no mean either.
+    is_clipped = any(methods[name].clip_answers for name in names if name)
+    if not selection.disagreement or is_clipped or corrected[selection.method] == 0:
+        return {selection.method: 1.0}
+    # As of two answers with independent errors of these sizes.
+    precision = {name: 1 / corrected[name] for name in names}
+    whole = sum(precision.values())
+    return {name: value / whole for name, value in precision.items()}
 
 
 def _risks(
