@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from ldpopt import FrequencyEstimate, Problem, losses, oracles
-from ldpopt.closed_form.ball_kernels import divergence_rows
+from ldpopt import FrequencyEstimate, Problem, closed_form, losses, oracles
+from ldpopt.closed_form.ball_kernels import deviation_rows, divergence_rows
 from ldpopt.constraints import Bounds, Near, NonNegative, SumsTo
 from ldpopt.solve.acceptance import size_of
 from ldpopt.solve.paths.closed_forms import balls
@@ -39,6 +39,18 @@ PROBLEMS = {
     "reference outside": (losses.LeastSquares(), [*SIMPLEX, Near(OUTSIDE, 0.4, 1)]),
     "likelihood": (losses.GaussianMLE(), [*SIMPLEX, Near(REFERENCE, 0.2, 1)]),
     "sum": (losses.LeastSquares() + 0.1 * losses.Entropy(), [*SIMPLEX, Near(REFERENCE, 0.2, 1)]),
+    "weighted deviations": (
+        losses.LeastSquares(),
+        [*SIMPLEX, Near(REFERENCE, 0.3, 1, weights=1.0 + np.arange(D) % 5)],
+    ),
+    "weighted deviations, weights, own bounds": (
+        WEIGHTED,
+        [
+            Bounds(0.01, np.linspace(0.1, 0.3, D)),
+            SumsTo(1.0),
+            Near(REFERENCE, 1.5, 1, weights=np.linspace(3.0, 0.5, D)),
+        ],
+    ),
     "divergence": (losses.LeastSquares(), [*SIMPLEX, Near(REFERENCE, 0.02, "kl")]),
     "divergence, weights": (WEIGHTED, [SumsTo(0.9), Near(REFERENCE, 0.1, "kl")]),
 }
@@ -91,7 +103,9 @@ def test_weighted_deviations_are_certified_at_any_radius(radius, spread):
         for loss in (losses.LeastSquares(), WEIGHTED, losses.BinomialMLE()):
             estimate = ORACLE.estimate(np.round(4_000 * np.clip(STARTS, 0.05, 0.9)), 4_000)
             solution = Problem(loss, [*others, ball]).solve(estimate)
-            assert solution.solver == "ball, one root"
+            # Squares take both multipliers at once, unless no point of the box is in the ball.
+            assert solution.solver.startswith("ball, ")
+            assert ("two" in solution.solver) == (loss.separable.is_square)
             assert_certified(solution, 1e-9)
 
 
@@ -103,6 +117,48 @@ def test_the_smallest_weights_take_what_is_missing():
     assert_allclose(deepest.frequencies, [0.35, 0.35, 0.2], atol=SUM)
     assert deepest.objective == pytest.approx(3 * 0.15 + 0.05 + 2 * 0.1)
     assert deepest.certificate.is_optimal(1e-9)
+
+
+def test_of_many_weights_only_the_smallest_are_sorted():
+    d = 5_000
+    weights = RNG.integers(1, 50, d) / 7
+    for total in (1.05, 40.0, 2_400.0):
+        moved = closed_form.weighted_deviations(
+            np.full(d, 1 / d), weights, np.zeros(d), np.full(d, 0.5), total
+        )
+        # All of them, one after the other.
+        expected = np.full(d, 1 / d)
+        left = total - 1.0
+        for v in np.argsort(weights, kind="stable"):
+            step = min(left, 0.5 - 1 / d)
+            expected[v] += step
+            left -= step
+        assert_allclose(moved, expected, atol=1e-10)
+
+
+def test_deviations_that_a_sample_misses_are_found():
+    """Every second value is looked at first; all that pulls is between them."""
+    d = 1 << 17
+    reference = np.full(d, 1 / d)
+    row = reference + np.random.default_rng(5).normal(0, 1e-3 / d, d)
+    row[1:41:2] += np.linspace(0.01, 0.05, 20)
+    costs = 1.0 + np.arange(d) % 3
+    f = np.empty((1, d))
+    ends = np.zeros(d), np.full(d, np.inf)
+    weights = np.ones(d)
+    assert deviation_rows(row[None], weights, reference, costs, *ends, 1.0, 0.2, f).all()
+    (f,) = f
+    assert_allclose(f.sum(), 1.0, atol=1e-12)
+    assert_allclose(costs @ np.abs(f - reference), 0.2, atol=1e-12)
+    # What is above its reference pays μ + λ k, and nothing else would rise by moving.
+    risen = np.flatnonzero((f - reference > 1e-6) & (f > 0))
+    pull = row - f
+    system = np.stack([np.ones(len(risen)), costs[risen]], axis=1)
+    (mu, price), *_ = np.linalg.lstsq(system, pull[risen], rcond=None)
+    assert price > 0
+    assert_allclose(system @ [mu, price], pull[risen], atol=1e-10)
+    staying = (f == reference) & (f > 0)
+    assert np.all(np.abs(pull - mu)[staying] <= price * costs[staying] + 1e-10)
 
 
 def test_long_vectors_start_from_a_sample():

@@ -198,7 +198,6 @@ def test_a_result_is_found_by_a_part_of_its_reference(tmp_path):
     assert results.cost("solvers", "OUE", "peer") == 0.25
     assert results.gain("solvers", "OUE", "fastest") == 4.0
     assert results.longest("solvers") == 5.0
-    assert results.longest("solvers", but="GRR") == 3.0
     with pytest.raises(KeyError, match="no row 'SUE' against 'peer' among those of 'solvers'"):
         results.seconds("solvers", "SUE", "peer")
 
@@ -225,8 +224,11 @@ def test_a_factor_has_two_digits_or_three(value, text):
     assert readme.factor(value) == text
 
 
-def test_the_page_shows_the_table_of_the_kept_run():
-    assert readme.table(readme.Results(readme.KEPT)) in readme.PAGE.read_text(encoding="utf-8")
+def test_the_page_shows_the_tables_of_the_kept_run():
+    results = readme.Results(readme.KEPT)
+    page = readme.PAGE.read_text(encoding="utf-8")
+    assert readme.table(results) in page
+    assert readme.limits(results) in page
 
 
 def test_a_new_table_takes_the_place_of_the_old_one():

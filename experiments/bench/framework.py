@@ -56,7 +56,7 @@ VARIED_SOLVERS = ("CLARABEL", "QOCO", "PIQP")
 
 # What is ours weighs more on a small program.
 OVERHEADS = {64: 1.5, 1024: 1.2}
-FASTER = 100.0
+FASTER = 200.0
 
 
 def run(settings: Mapping[str, Any]) -> list[Row]:

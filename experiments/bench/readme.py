@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from experiments.bench.row import PASS
+from experiments.bench.row import COPY, PASS, Row
 from ldpopt.storage import write_whole
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,9 +21,12 @@ KEPT = ROOT / "experiments" / "results" / "bench.csv"
 PAGE = ROOT / "docs" / "benchmarks" / "speed.md"
 
 BEGIN = "| what | time | in comparison |\n"
+LIMITS = "| what | goal | measured |\n"
 END = "\n\n"
 
 Cells = tuple[str, str, str]
+
+_NUMBERS = ("seconds", "against_seconds", "target", "first_seconds")
 
 _VARIED = ("L1 price", "L1 ball", "minimax in an L1 ball", "variation")
 
@@ -32,40 +35,41 @@ class Results:
     """The rows of one run, by benchmark and by what was measured."""
 
     def __init__(self, path: Path) -> None:
-        self._seconds: dict[tuple[str, str, str], float] = {}
-        self._references: dict[tuple[str, str, str], float] = {}
+        self._rows: dict[tuple[str, str, str], Row] = {}
         # The CSV file, not the JSON one: it is short enough to be kept with the figures.
         with path.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                key = (row["benchmark"], row["what"], row["against"])
-                self._seconds[key] = float(row["seconds"])
-                # Times without a reference have an empty cell there.
-                if row["against_seconds"]:
-                    self._references[key] = float(row["against_seconds"])
+            for record in csv.DictReader(file):
+                key = (record["benchmark"], record["what"], record["against"])
+                # Times without a reference or a target have an empty cell there.
+                numbers = {name: float(record[name]) for name in _NUMBERS if record[name]}
+                texts = {name: record[name] for name in ("what", "measure", "against", "detail")}
+                self._rows[key] = Row.from_record(texts | numbers)
 
     def seconds(self, benchmark: str, what: str, against: str = "") -> float:
         """Return the time of a row; of several references the first that contains a text counts."""
-        return self._seconds[self._key(benchmark, what, against)]
+        return self.row(benchmark, what, against).seconds
 
     def cost(self, benchmark: str, what: str, against: str) -> float:
         """Return how many times as long as the reference it takes."""
-        key = self._key(benchmark, what, against)
-        return self._seconds[key] / self._references[key]
+        row = self.row(benchmark, what, against)
+        assert row.against_seconds is not None  # these are rows with a reference
+        return row.seconds / row.against_seconds
 
     def gain(self, benchmark: str, what: str, against: str) -> float:
         """Return how many times as long the reference takes."""
         return 1 / self.cost(benchmark, what, against)
 
-    def longest(self, benchmark: str, *, but: str = "") -> float:
-        """Return the longest time of a benchmark, but for one of its rows."""
-        return max(
-            value for key, value in self._seconds.items() if key[0] == benchmark and key[1] != but
-        )
+    def longest(self, benchmark: str) -> float:
+        """Return the longest time of a benchmark."""
+        return max(row.seconds for key, row in self._rows.items() if key[0] == benchmark)
 
-    def _key(self, benchmark: str, what: str, against: str) -> tuple[str, str, str]:
+    def row(self, benchmark: str, what: str, against: str) -> Row:
+        """Return a row; of several references the first that contains a text counts."""
         # The name of a peer is followed by its version, and by whether it is the fastest.
         matches = [
-            key for key in self._seconds if key[:2] == (benchmark, what) and against in key[2]
+            row
+            for key, row in self._rows.items()
+            if key[:2] == (benchmark, what) and against in key[2]
         ]
         if not matches:
             raise KeyError(f"no row {what!r} against {against!r} among those of {benchmark!r}")
@@ -77,6 +81,67 @@ def table(results: Results) -> str:
     lines = [BEGIN.rstrip(), "|---|---|---|"]
     lines += [f"| {what} | {time} | {comparison} |" for what, time, comparison in _rows(results)]
     return "\n".join(lines)
+
+
+def limits(results: Results) -> str:
+    """Return the table of what is near a limit of the machine, in Markdown."""
+    lines = [LIMITS.rstrip(), "|---|---|---|"]
+    for what, rows in _near_limits(results):
+        (goal,) = {row.goal for row in rows}
+        numbers = [row.seconds if row.ratio is None else row.ratio for row in rows]
+        verdicts = [" (missed)" if row.met is False else "" for row in rows]
+        measured = " / ".join(
+            f"{number:.3g}{verdict}" for number, verdict in zip(numbers, verdicts, strict=True)
+        )
+        lines.append(f"| {what} | {goal} | {measured} |")
+    return "\n".join(lines)
+
+
+def _near_limits(results: Results) -> Iterator[tuple[str, list[Row]]]:
+    """Return rows of one goal, and what they are."""
+    row = results.row
+    yield (
+        "passes that reading and writing once take: 10⁶ values / 5,000 trials of d = 1,024",
+        [row(benchmark, COPY, PASS) for benchmark in ("closed-form", "methods")],
+    )
+    dense = "noise of sd 1/d, random order"
+    yield (
+        "passes of `norm-sub` / `mle-apx` over 10⁶ values, noise as small as 1/d",
+        [row("closed-form", f"{name}, {dense}", PASS) for name in ("norm-sub", "mle-apx")],
+    )
+    names = ("norm-cut", "norm-sub", "norm-hyb", "mle-apx")
+    yield (
+        f"passes of {' / '.join(f'`{name}`' for name in names)} over 5,000 trials of d = 1,024",
+        [row("methods", f"{name}, 5,000 trials of d = 1,024", PASS) for name in names],
+    )
+    yield (
+        "seconds of one vector of d = 1,024: `norm-sub` / `mle-apx`",
+        [row("overhead", f"one vector, {name}, d = 1,024", "") for name in ("norm-sub", "mle-apx")],
+    )
+    for name in ("npmle", "mixture"):
+        yield (
+            f"seconds of `{name}-ns`, 50 trials of d = 1,024 with a fit each",
+            [row("nonparametric", f"{name}-ns, 50 trials of d = 1,024", "")],
+        )
+    solvers = ("CLARABEL", "OSQP", "QOCO", "PIQP")
+    for d in ("64", "1,024"):
+        yield (
+            f"a compiled problem solved again beside the bare call, d = {d}: {' / '.join(solvers)}",
+            [row("framework", f"CLS solved again, d = {d}", f"bare {name}") for name in solvers],
+        )
+    yield (
+        "one root on a weighted simplex beside CLARABEL, 1,000 vectors of d = 1,024",
+        [row("framework", "one root, weighted simplex, 1,000 x 1,024", "CLARABEL")],
+    )
+    counted = ("195,312 reports, d = 1,024", "4,741 reports, d = 42,178")
+    yield (
+        "subset selection from Parquet beside counting in memory, d = 1,024 / 42,178",
+        [row("aggregation", f"SubsetSelection from Parquet, {n}", "memory") for n in counted],
+    )
+    yield (
+        "counting OLH reports with a second core",
+        [row("aggregation", "OLH on 2 cores, 500,000 reports, d = 1,024", "one core")],
+    )
 
 
 def _rows(results: Results) -> Iterator[Cells]:
@@ -103,16 +168,9 @@ def _closed_forms(results: Results) -> Iterator[Cells]:
             duration(results.seconds("closed-form", *dense)),
             f"{factor(results.cost('closed-form', *dense))} × one pass",
         )
-    # Maximal flows: of another order than all other forms, which it would hide.
-    flows = "interleaved pairs, a partial order"
     yield (
-        "every closed form but that of partial orders, d = 10⁶",
-        f"{duration(results.longest('every-closed-form', but=flows))} at most",
-        "",
-    )
-    yield (
-        "a partial order of interleaved pairs, d = 10⁶",
-        duration(results.seconds("every-closed-form", flows, "")),
+        "every closed form, d = 10⁶",
+        f"{duration(results.longest('every-closed-form'))} at most",
         "",
     )
     together = ("10 methods together, 5,000 trials", PASS)
@@ -283,17 +341,20 @@ def factor(value: float) -> str:
 
 
 def in_text(text: str, new: str) -> str:
-    """Return the page's text with another speed table."""
+    """Return the page's text with another table in place of the one with the same heading."""
     # The table ends at the first blank line.
-    begin = text.index(BEGIN)
+    begin = text.index(new[: new.index("\n") + 1])
     end = text.index(END, begin)
     return text[:begin] + new + text[end:]
 
 
 def main(folder: Path) -> None:
-    """Keep the rows of a run, and write their table into the page."""
+    """Keep the rows of a run, and write their tables into the page."""
     shutil.copyfile(folder / "bench.csv", KEPT)
-    text = in_text(PAGE.read_text(encoding="utf-8"), table(Results(KEPT)))
+    results = Results(KEPT)
+    text = PAGE.read_text(encoding="utf-8")
+    for new in (table(results), limits(results)):
+        text = in_text(text, new)
     write_whole(PAGE, text.encode())
 
 

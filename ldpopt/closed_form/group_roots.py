@@ -140,11 +140,16 @@ def group_roots(
 
 
 def _shared_by_group(f: Array, box: tuple[Array, Array], groups: Groups) -> Array:
-    """Return f with what each group misses shared among its values off their bounds."""
+    """Return f with what each group misses shared in proportion to the distances from bounds.
+
+    A tiny frequency has its own logarithm: an equal share would be most of it.
+    """
     lower, upper = box
     rest = groups.totals - groups.sums(f)
-    size = groups.of_each(np.abs(rest), 0.0)
-    is_free = (lower + size < f) & (f + size < upper)
-    free = groups.sums(is_free.astype(np.float64))
-    share = groups.of_each(rest / np.maximum(free, 1.0), 0.0)
-    return np.clip(f + is_free * share, lower, upper)
+    # A frequency that is infinite is for the caller to refuse.
+    with np.errstate(invalid="ignore"):
+        distance = np.minimum(f - lower, upper - f)
+        distance = np.where(np.isfinite(distance), distance, 1.0)
+        space = groups.sums(distance)
+        share = np.divide(rest, space, out=np.zeros(space.shape), where=space > 0)
+        return np.clip(f + groups.of_each(share, 0.0) * distance, lower, upper)

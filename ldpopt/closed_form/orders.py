@@ -234,10 +234,10 @@ def isotonic_on_pairs(f: Array, pairs: NDArray[np.int64], weights: Array) -> Arr
     pieces, order = _pieces(pairs, f.shape[-1])
     along = f[:, order]
     pooled = np.empty(f.shape)
-    for values, above, below in pieces:
+    for values, above, below, parts in pieces:
         part = np.empty((len(f), values.stop - values.start))
         mass = np.ascontiguousarray(weights[order[values]])
-        pooled_rows(locked_rows(along[:, values]), mass, above, below, part)
+        pooled_rows(locked_rows(along[:, values]), mass, above, below, parts, part)
         pooled[:, values] = part
     result = np.empty(f.shape)
     result[:, order] = pooled
@@ -253,11 +253,14 @@ class _Piece(NamedTuple):
         Their places among the values in the order of parts.
     above, below
         Their pairs, by places within this range.
+    parts
+        The part of each value, numbered from 0.
     """
 
     values: slice
     above: NDArray[np.int64]
     below: NDArray[np.int64]
+    parts: NDArray[np.int64]
 
 
 def _pieces(pairs: NDArray[np.int64], d: int) -> tuple[list[_Piece], NDArray[np.int64]]:
@@ -283,7 +286,9 @@ def _pieces(pairs: NDArray[np.int64], d: int) -> tuple[list[_Piece], NDArray[np.
     pieces = []
     for i in range(len(bounds) - 1):
         above, below = np.ascontiguousarray(along[cuts[i] : cuts[i + 1]].T - bounds[i])
-        pieces.append(_Piece(slice(bounds[i], bounds[i + 1]), above, below))
+        values = slice(bounds[i], bounds[i + 1])
+        parts = part[order[values]].astype(np.int64)
+        pieces.append(_Piece(values, above, below, parts - parts[0]))
     return pieces, order
 
 

@@ -261,8 +261,13 @@ def flows(excess: Array, f: Array, above: Index, below: Index, result: Array) ->
 
 
 @compiled
-def pooled_rows(rows: Array, weights: Array, above: Index, below: Index, result: Array) -> None:
+def pooled_rows(
+    rows: Array, weights: Array, above: Index, below: Index, parts: Index, result: Array
+) -> None:
     """Write the nearest vector in which above[e] is not below below[e], for each row.
+
+    Blocks are looked for from parts that no pair joins: a common block of several would have to
+    fall apart first, at a round of flows per halving.
 
     Parameters
     ----------
@@ -272,6 +277,8 @@ def pooled_rows(rows: Array, weights: Array, above: Index, below: Index, result:
         Numbers > 0, shape (d,).
     above, below
         The pairs of the order, each of shape (pairs,), without a cycle.
+    parts
+        The part of each value, numbered from 0, shape (d,).
     result
         Where the vectors go, shape (trials, d).
     """
@@ -281,8 +288,8 @@ def pooled_rows(rows: Array, weights: Array, above: Index, below: Index, result:
     before = np.empty(size)
     for trial in range(len(rows)):
         row = rows[trial]
-        block = np.zeros(size, np.int64)
-        count = 1
+        block = parts.copy()
+        count = parts.max() + 1
         while count > 0:
             _means(row, weights, block, count, result[trial])
             for v in range(size):

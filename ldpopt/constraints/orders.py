@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 
 import numpy as np
@@ -68,7 +69,7 @@ class Order(Polyhedron):
         if forest is not None:
             return ForestOrder(*forest)
         # Pairs that follow from others may still make a forest, which takes a search.
-        return order_of(self.pairs(d), d)
+        return _searched(self, d) if self.is_settled else order_of(self.pairs(d), d)
 
     def forest(self, d: int) -> tuple[Index, int] | None:
         """Return the parents of the values and a sign; None if the order is no forest.
@@ -85,6 +86,12 @@ class Order(Polyhedron):
             if np.count_nonzero(parents >= 0) == len(pairs):
                 return parents, sign
         return None
+
+
+@lru_cache(maxsize=4)
+def _searched(order: Order, d: int) -> ForestOrder | PartialOrder:
+    # Kept, since one solve needs it twice, and small orders are solved again and again.
+    return order_of(order.pairs(d), d)
 
 
 class Monotone(Order):

@@ -58,7 +58,7 @@ class _Likelihood(SeparableLoss):
         share = oracle.q + (oracle.p - oracle.q) * estimate.frequencies
         _require_shares(share, estimate)
         # Rounding may leave a share of 0 or 1 outside by a bit.
-        return np.clip(share, 0.0, 1.0)
+        return np.clip(share, 0.0, 1.0, out=share)
 
     def constants(self, estimate: FrequencyEstimate) -> tuple[float, ...]:
         """Return q and p - q."""
@@ -158,7 +158,10 @@ class BinomialMLE(_Likelihood):
         share = self.shares(estimate)
         # Beyond its domain the loss is infinite: probabilities stay within 0 and 1.
         highest = np.clip(self._probability(np.asarray(upper), estimate), 0.0, 1.0)
-        lowest = np.clip(self._probability(np.asarray(lower), estimate), 0.0, 1.0)
+        lowest = highest
+        # At a point both are the same vector.
+        if lower is not upper:
+            lowest = np.clip(self._probability(np.asarray(lower), estimate), 0.0, 1.0)
         with np.errstate(divide="ignore", invalid="ignore"):
             supported = np.where(share > 0, share / highest**2, 0.0)
             others = np.where(share < 1, (1 - share) / (1 - lowest) ** 2, 0.0)

@@ -47,11 +47,13 @@ def left_over(
         products = np.zeros((m, m))
         sums = np.zeros(m)
         for v in range(start, min(start + BLOCK, d)):
+            may_fall = f[v] > lower[v]
+            may_rise = f[v] < upper[v]
+            if tolerance == np.inf and not (may_fall and may_rise):
+                continue
             left = slope[v]
             for i in range(m):
                 left -= rows[i, v] * multipliers[i]
-            may_fall = f[v] > lower[v]
-            may_rise = f[v] < upper[v]
             gains = (may_fall and left > tolerance) or (may_rise and left < -tolerance)
             if (may_fall and may_rise) or gains:
                 largest = max(largest, abs(left))

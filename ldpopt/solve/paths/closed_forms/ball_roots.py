@@ -5,7 +5,10 @@
 loss on a box with a total. Where the ball is needed the price of rising is above that of falling,
 so that no value does both.
 
-*The divergence* of squares: two multipliers, of the total and of the ball, by Newton's steps.
+With weights on the deviations the two sums do not follow from total and radius.
+
+*Squares* with the divergence or weighted deviations: two multipliers, of the total and of the ball,
+by Newton's steps.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt import closed_form
 from ldpopt.closed_form.rows import locked_rows
 from ldpopt.constraints import Bounds, Constraint, SumsTo
 from ldpopt.constraints.base import Ball
@@ -59,13 +63,14 @@ def ball_roots(rest: Formulation, constraint: Constraint, d: int) -> BallRoots |
         return None
     # A loss that keeps values at zero would keep the halves' values there too, below their bounds.
     separable = rest.loss.separable
-    # With weights the two sums do not follow from total and radius.
     is_plain = ball.norm == 1 and ball.weights is None
     if is_plain and separable is not None and not separable.is_divergence:
         return BallRoots("two roots", lambda estimate: _of_deviations(rest, ball, estimate))
     region = rest.region(d)
     is_nonnegative = not region.lower_count or region.lower_is_zero
     is_square = separable is rest.loss and separable is not None and separable.is_square
+    if ball.norm == 1 and is_square:
+        return BallRoots("two multipliers", lambda e: _of_weighted_deviations(rest, ball, e))
     if ball.norm == "kl" and is_square and is_nonnegative and not region.upper_count:
         return BallRoots("two multipliers", lambda estimate: _of_divergence(rest, ball, estimate))
     return None
@@ -107,6 +112,36 @@ def _of_deviations(
             # Nothing both rises and falls: what has not moved keeps the other half's value.
             f = np.where(further(moved, reference) != reference, moved, f)
     return f, np.ones(shape[:-1], dtype=np.bool_)
+
+
+def _of_weighted_deviations(
+    rest: Formulation, ball: Ball, estimate: FrequencyEstimate
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Return the minimisers of squares in a ball of weighted deviations."""
+    from ldpopt.closed_form.ball_kernels import deviation_rows  # imports numba
+
+    separable = rest.loss.separable
+    total = rest.total(estimate.d)
+    costs = ball.weights
+    assert separable is not None
+    assert total is not None
+    assert costs is not None  # ball_roots
+    lower, upper = reachable_bounds(rest, estimate)
+    # As in _of_deviations: up to the box the distance is there for every point.
+    reference = np.clip(ball.reference, lower, upper)
+    radius = ball.radius * (1 - _SLACK) - float(costs @ np.abs(ball.reference - reference))
+    deepest = closed_form.weighted_deviations(reference, costs, lower, upper, total)
+    rows = locked_rows(np.asarray(rest.loss.data(estimate)[0]))
+    result = np.zeros(rows.shape)
+    # A single point is left, or none.
+    if not radius > float(costs @ np.abs(deepest - reference)):
+        return result, np.zeros(len(rows), dtype=np.bool_)
+    given = (separable.square_weights, reference, costs, lower, upper)
+    weights, reference, costs, lower, upper = (
+        locked_rows(np.broadcast_to(one, rows.shape[-1:]))[0] for one in given
+    )
+    is_solved = deviation_rows(rows, weights, reference, costs, lower, upper, total, radius, result)
+    return result, is_solved
 
 
 def _of_divergence(

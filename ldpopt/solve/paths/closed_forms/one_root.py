@@ -74,7 +74,8 @@ def solve_one_root(estimate: FrequencyEstimate, formulation: Formulation) -> Arr
     data = tuple(np.broadcast_to(x, shape).reshape(-1, d) for x in loss.data(estimate))
 
     def minimiser(mu: Array, trials: NDArray[np.intp]) -> Array:
-        of_trials = tuple(array[trials] for array in data)
+        # A single vector is not copied at every step.
+        of_trials = data if len(data[0]) == 1 else tuple(array[trials] for array in data)
         response = separable.response(mu, of_trials, constants)
         return np.clip(response, lower, upper, out=response)
 

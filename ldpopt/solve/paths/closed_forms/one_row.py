@@ -116,7 +116,7 @@ def _solved(row: _Row, estimate: FrequencyEstimate, form: Match) -> Array:
         for trial in zip(*np.nonzero(np.atleast_1d(is_outside)), strict=True):
             # One vector has no leading axes.
             place = trial if value.ndim else ()
-            f[place] = _at_the_edge(row.rest, estimate[place], a, limit, rounding)
+            f[place] = _at_the_edge(row.rest, estimate[place], f[place], (a, limit), rounding)
     return f
 
 
@@ -126,13 +126,18 @@ def _rounding(row: _Row, f: Array) -> float:
 
 
 def _at_the_edge(
-    rest: Formulation, estimate: FrequencyEstimate, a: Array, limit: float, rounding: float
+    rest: Formulation,
+    estimate: FrequencyEstimate,
+    without: Array,
+    row: tuple[Array, float],
+    rounding: float,
 ) -> Array:
-    """Return the minimiser of one vector with a·f = limit, where without it a·f is larger."""
+    """Return the minimiser of one vector with a·f = limit, where ``without`` it a·f is larger."""
+    a, limit = row
     if isinstance(rest.loss, LeastSquares) and rest.loss.family is LeastSquares:
         return _nearest(rest, estimate, a, limit)
     tilted = _Tilted(rest, estimate, a)
-    settled = tilted.by_newton(limit, rounding)
+    settled = tilted.by_newton(limit, without, rounding)
     if settled is not None:
         return settled
     inside = np.empty(0)
@@ -240,8 +245,10 @@ class _Tilted:
         (f,) = closed_form.one_root(self._at(price), ends, self._box, self._total)
         return np.asarray(f)
 
-    def by_newton(self, limit: float, rounding: float) -> Array | None:
+    def by_newton(self, limit: float, without: Array, rounding: float) -> Array | None:
         """Return the point with a·f = limit by Newton's steps in all multipliers at once, or None.
+
+        They begin at the multiplier of the total for the minimiser ``without`` the row, shape (d,).
 
         They need a dozen readings of the values where a root inside a root needs hundreds. Nothing
         is returned where they do not settle: the root inside the root then finds the point.
@@ -254,25 +261,29 @@ class _Tilted:
         equations = np.stack(rows)
         right = np.array(wanted)
         multipliers = np.zeros(len(right))
+        multipliers[1:] = self._price_of_total(without)
         f, missed = self._at_multipliers(equations, right, multipliers)
-        for _ in range(_NEWTON_STEPS):
+        for number in range(_NEWTON_STEPS):
             if not np.isfinite(missed).all():
                 return None
-            moves = self._slopes(f)
-            normal = (equations * moves) @ equations.T
+            free, moves = self._slopes(f)
+            between = equations[:, free]
+            normal = np.einsum("if,f,jf->ij", between, moves, between)
             try:
                 step = np.linalg.solve(normal, missed)
             except np.linalg.LinAlgError:  # no value is between its bounds
                 return None
             if float(np.max(np.abs(missed))) <= _LINEAR * max(1.0, float(np.abs(right).max())):
                 # So near, the point is linear in the multipliers: what is missed is shared.
-                f = np.clip(f - moves * (step @ equations), *self._box)
-                rest = np.abs(equations @ f - right)
+                f[free] -= moves * (step[:, None] * between).sum(axis=0)
+                f = np.clip(f, *self._box, out=f)
+                rest = np.abs(self._sums(f) - right)
                 is_met = rest[0] <= rounding and bool((rest[1:] <= _SLACK).all())
                 return f if is_met else None
             for _ in range(_HALVINGS):
                 ahead, left = self._at_multipliers(equations, right, multipliers + step)
-                if np.linalg.norm(left) < np.linalg.norm(missed):
+                # The first step trades what the row misses for what the total then misses.
+                if number == 0 or np.linalg.norm(left) < np.linalg.norm(missed):
                     break
                 step = step / 2
             else:
@@ -286,17 +297,34 @@ class _Tilted:
         self, equations: Array, right: Array, multipliers: Array
     ) -> tuple[Array, Array]:
         """Return the best point at multipliers, and by how much it is above the right sides."""
-        tilt = (multipliers @ equations)[None]
+        tilt = np.einsum("i,iv->v", multipliers, equations)[None]
         with np.errstate(all="ignore"):
             f = self._separable.response(tilt, self._data, self._constants)[0]
-        f = np.clip(f, *self._box)
-        return f, equations @ f - right
+        f = np.clip(f, *self._box, out=f)
+        return f, self._sums(f) - right
 
-    def _slopes(self, f: Array) -> Array:
-        """Return by how much each value falls with its price: 0 at its bounds."""
+    def _sums(self, f: Array) -> Array:
+        """Return a·f and, beside a total, Σ f."""
+        # In numpy's order: what a matrix product adds up depends on the processor.
+        sums = [(self._coefficients * f).sum()]
+        if self._total is not None:
+            sums.append(f.sum())
+        return np.array(sums)
+
+    def _price_of_total(self, without: Array) -> float:
+        """Return the multiplier of the total at the minimiser without the row."""
         lower, upper = self._box
-        curvature = np.broadcast_to(self._loss.curvature(self._estimate, f, f), f.shape)
-        is_free = (lower < f) & (f < upper) & (curvature > 0)
-        slopes = np.zeros(len(f))
-        np.divide(1.0, curvature, out=slopes, where=is_free)
-        return slopes
+        is_free = (lower < without) & (without < upper)
+        if not is_free.any():
+            return 0.0
+        # All free values have this slope, but for rounding.
+        return -float(np.median(self._loss.gradient(without, self._estimate)[is_free]))
+
+    def _slopes(self, f: Array) -> tuple[NDArray[np.intp], Array]:
+        """Return the values that are free to move, and by how much each falls with its price."""
+        lower, upper = self._box
+        # Few of many: at its bounds a value does not move.
+        free = np.flatnonzero((lower < f) & (f < upper))
+        curvature = np.broadcast_to(self._loss.curvature(self._estimate, f, f), f.shape)[free]
+        is_curved = curvature > 0
+        return free[is_curved], 1.0 / curvature[is_curved]
