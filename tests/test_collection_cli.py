@@ -201,6 +201,11 @@ def test_rejects_are_told_written_and_limited(world):
     )
     assert "more than 0.0005 of 2000 rows" in str(over.exception)
     assert not (world / "limited.json").exists()
+    nobody = run(
+        "aggregate", world / "reports.csv", "--out", world / "limited.json", "--workers", "0"
+    )
+    assert "--workers must be at least 1" in str(nobody.exception)
+    assert "Continuing" not in nobody.stderr
     again = ran(
         "aggregate",
         world / "reports.csv",

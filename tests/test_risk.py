@@ -398,6 +398,15 @@ def test_bad_grids_are_refused(raw):
         ldpopt.tune(lambda t: "base", raw, 5)
     with pytest.raises(InvalidTypeError, match="a function from a number to a problem"):
         ldpopt.tune("base", raw, [1.0, 2.0])
+    with pytest.raises(InvalidInputError, match=r"array of shape \(2, 3\): pass grid.ravel\(\)"):
+        ldpopt.tune(lambda t: "base", raw, np.arange(6.0).reshape(2, 3))
+
+
+@pytest.mark.parametrize("make", [oracles.OUE, oracles.OLH, oracles.HadamardResponse])
+def test_the_answer_for_all_values_has_no_error_once_the_total_is_met(make):
+    collection = collected(make(1.0, D), np.random.default_rng(2))
+    risk = ldpopt.risk(collection, "norm-sub", [np.arange(D)])
+    assert (risk.mean, risk.low, risk.high) == (0.0, 0.0, 0.0)
 
 
 def test_draws_have_the_covariance_of_the_protocol():

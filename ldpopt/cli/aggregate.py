@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ldpopt import validate
 from ldpopt.cli.counted import (
     Budget,
     ClientId,
@@ -106,6 +107,8 @@ def aggregate(
     from ldpopt.collection.counts import counts_suffix
     from ldpopt.collection.files import list_files
 
+    # Before a line about an earlier run.
+    workers = validate.integer("--workers", workers, minimum=1)
     counts_suffix(out)  # an ending that cannot be written is an error before the counting
     schema = stated_schema(oracle, epsilon, domain, column, client_id)
     given = {"--oracle": oracle, "--epsilon": epsilon, "--domain": domain}

@@ -23,6 +23,8 @@ _ROUNDING = 1e-9
 
 _HEADINGS = ("method", "MSE", "interval", "above the best", "verdict")
 
+_ROUNDING = 64 * float(np.finfo(np.float64).eps)
+
 _KINDS: dict[Kind, str] = {
     "sure": "Stein's unbiased estimate",
     "bootstrap": "the coupled bootstrap",
@@ -70,7 +72,12 @@ class Risk:
         level = rest["level"]
         k = collection.count
         low, high = evidence.interval(collection, reach_of(level))
-        mean = evidence.total / k
+        # What the sum of all values leaves is rounding, in units of their variances.
+        rounding = _ROUNDING * float(np.sum(collection.covariance.diagonal))
+        total, low, high = (
+            0.0 if abs(number) <= rounding else number for number in (evidence.total, low, high)
+        )
+        mean = total / k
         answers = names_of(collection.names, k)
         # Unbiased estimates may be negative, though squared errors never are.
         ends = (max(low, 0.0) / k, max(high, 0.0) / k)

@@ -196,7 +196,7 @@ def tune(
     ------
     InvalidInputError, InvalidTypeError
         As ``compare_risk``; if ``build`` cannot be called, or the grid has fewer than two numbers
-        or one of them twice.
+        or one of them twice, or is an array of rows.
 
     Notes
     -----
@@ -226,6 +226,12 @@ def tune(
         raise InvalidInputError(
             f"the grid must hold at least two numbers to choose from, got {len(values)}; for one "
             "use risk"
+        )
+    # Of a table its rows would be tried, which no number stands for.
+    if any(np.ndim(value) and isinstance(value, np.ndarray) for value in values):
+        raise InvalidInputError(
+            f"the grid must be a list of numbers, got an array of shape {np.shape(values)}: "
+            "pass grid.ravel()"
         )
     named = {_shown(value): value for value in values}
     numbers = [value for value in values if isinstance(value, Real)]
