@@ -42,12 +42,12 @@ _HALF_EMPTY = np.where(np.arange(_D) < _D // 2, 2 / _D, 0.0)
 
 
 @dataclass(frozen=True)
-class Level:
+class Refuted:
     """One cell: the share of collections that refute its constraint."""
 
     cell: str
     draws: int
-    level: float
+    share: float
     standard_error: float
     mean_p_value: float  # 1/2 where the law is the right one
 
@@ -112,7 +112,7 @@ CELLS: dict[str, tuple[Constraint, Array, Collect]] = {
 }
 
 
-def level_of(cell: str, draws: int) -> Level:
+def refuted(cell: str, draws: int) -> Refuted:
     """Return how often one cell refutes its constraint."""
     constraint, truth, collect = CELLS[cell]
     problem = Problem(LeastSquares(), [constraint, SumsTo(1.0)])
@@ -124,7 +124,7 @@ def level_of(cell: str, draws: int) -> Level:
         values[draw] = audit.rows[0].p_value
     # p-values are multiples of 1/40, which rounding may lift above .05.
     share = float(np.mean(values <= _LEVEL + 1e-9))
-    return Level(cell, draws, share, (share * (1 - share) / draws) ** 0.5, float(np.mean(values)))
+    return Refuted(cell, draws, share, (share * (1 - share) / draws) ** 0.5, float(np.mean(values)))
 
 
 def main() -> None:
@@ -134,10 +134,10 @@ def main() -> None:
     parser.add_argument("--cells", nargs="+", default=list(CELLS), choices=list(CELLS))
     parser.add_argument("--out", type=argparse.FileType("w"), default=sys.stdout)
     options = parser.parse_args()
-    writer = csv.DictWriter(options.out, [field.name for field in fields(Level)])
+    writer = csv.DictWriter(options.out, [field.name for field in fields(Refuted)])
     writer.writeheader()
     for cell in options.cells:
-        writer.writerow(asdict(level_of(cell, options.draws)))
+        writer.writerow(asdict(refuted(cell, options.draws)))
         options.out.flush()
 
 

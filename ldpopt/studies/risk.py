@@ -228,9 +228,10 @@ def tune(
             "use risk"
         )
     # Of a table its rows would be tried, which no number stands for.
-    if any(np.ndim(value) and isinstance(value, np.ndarray) for value in values):
+    rows = [value for value in values if isinstance(value, np.ndarray) and value.ndim]
+    if rows:
         raise InvalidInputError(
-            f"the grid must be a list of numbers, got an array of shape {np.shape(values)}: "
+            f"the grid must be a list of numbers, found an array of shape {rows[0].shape} in it: "
             "pass grid.ravel()"
         )
     named = {_shown(value): value for value in values}

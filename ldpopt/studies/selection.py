@@ -210,8 +210,8 @@ class Selection:
         if len(self.weights) > 1:
             parts = " and ".join(f"{weight:.2f} {name}" for name, weight in self.weights.items())
             notes.append(
-                f"the mean of both, {parts}, is Selection.estimate: on average it errs less than a "
-                "choice between them"
+                f"the mean of both, {parts}, has a smaller error on average than a choice between "
+                "them: Selection.estimate in Python"
             )
         return [*notes, *(f"{name} is dropped: {why}" for name, why in self.dropped.items())]
 

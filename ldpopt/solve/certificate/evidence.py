@@ -22,6 +22,7 @@ UNEXPLAINED = 1e-9
 """A ``failure`` above which other multipliers are looked for."""
 
 
+# Where other multipliers explain a point, they fail by rounding alone.
 _FAR_LESS = 1e-3
 
 
