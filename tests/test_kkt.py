@@ -10,6 +10,7 @@ import sympy as sp
 import ldpopt
 from ldpopt import constraints, losses, oracles, priors
 from ldpopt.errors import InvalidInputError, MissingPackageError, UnsupportedProblemError
+from ldpopt.solve.certificate import polyhedron
 from ldpopt.solve.kkt.notation import Names, V
 from ldpopt.solve.kkt.of_losses import X, loss_form
 
@@ -137,6 +138,24 @@ def test_the_solution_at_another_price_of_several_values_fails(penalty):
     other = ldpopt.Problem(losses.LeastSquares() + 0.04 * penalty, SIMPLEX).solve(BY_OUE)
     residuals = problem.kkt().residuals(replace(other, problem=problem))
     assert residuals.largest > 1e-4
+    assert problem.kkt().residuals(problem.solve(BY_OUE)).largest < 1e-12
+
+
+def test_the_bound_of_a_sum_is_no_multiplier_of_its_largest_term():
+    # One spike: all of the sum of differences is in one term, which the sum alone bounds.
+    spike = [0.031, 0.002, 0.121, 0.665, 0.139, 0.002]
+    problem = ldpopt.Problem(
+        losses.LeastSquares(), [*SIMPLEX, constraints.Smooth(second_difference=0.2)]
+    )
+    assert problem.kkt().residuals(problem.solve(spike)).largest < 1e-9
+
+
+def test_a_group_without_users_is_explained_without_a_program(monkeypatch):
+    def no_program(*_):
+        raise AssertionError("a linear program")
+
+    monkeypatch.setattr(polyhedron, "by_linear_program", no_program)
+    problem = ldpopt.Problem(losses.LeastSquares(), HELD_SETS[2])
     assert problem.kkt().residuals(problem.solve(BY_OUE)).largest < 1e-12
 
 

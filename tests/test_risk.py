@@ -398,9 +398,7 @@ def test_bad_grids_are_refused(raw):
         ldpopt.tune(lambda t: "base", raw, 5)
     with pytest.raises(InvalidTypeError, match="a function from a number to a problem"):
         ldpopt.tune("base", raw, [1.0, 2.0])
-    with pytest.raises(
-        InvalidInputError, match=r"array of shape \(3,\) in it: pass grid.ravel\(\)"
-    ):
+    with pytest.raises(InvalidInputError, match=r"array of shape \(3,\) in it: pass grid"):
         ldpopt.tune(lambda t: "base", raw, np.arange(6.0).reshape(2, 3))
 
 
