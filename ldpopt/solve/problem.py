@@ -65,8 +65,8 @@ class Problem(Formulation):
 
     Notes
     -----
-    Solving on the conic path compiles a cvxpy problem per shape and keeps it; do not share a
-    Problem between threads.
+    Solving on the conic path compiles a cvxpy problem per shape and keeps it. Threads may share a
+    Problem: on that path one waits for the other.
 
     Examples
     --------

@@ -352,7 +352,7 @@ class ConeProgram:
     def _solution(self, answer: Answer, seconds: float) -> ConeSolution:
         from cvxpy.problems.problem import SolverStats
 
-        stats = SolverStats.from_dict(answer.solution.attr, self.solver)
+        stats = SolverStats.from_dict(dict(answer.report), self.solver)
         return ConeSolution(answer.status, answer, seconds, answer.steps, stats)
 
     def _compiled(self, options: Mapping[str, Any]) -> SolverData:

@@ -12,10 +12,10 @@ cvxpy would build all matrices again.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -47,19 +47,23 @@ class Answer:
         Number of iterations that the solver reports, 0 where it reports none.
     x
         The values of all variables of the compiled program, or None.
-    compiled, solution
-        Where the rest comes from: cvxpy's solution, and the way back to the user's problem.
+    report
+        What the solver says of its work, under cvxpy's names.
+    compiled, complete
+        Where the rest comes from: the way back to the user's problem, and a function that returns
+        cvxpy's solution with its multipliers.
     """
 
     status: str
     steps: int
     x: Array | None
+    report: Mapping[str, Any]
     compiled: SolverData
-    solution: Any
+    complete: Callable[[], Any]
 
     @cached_property
     def _inverted(self) -> Any:
-        return self.compiled.inverted(self.solution)
+        return self.compiled.inverted(self.complete())
 
     def at(self, variable: cp.Variable) -> Array | None:
         """Return the value of a variable of the user's problem, or None."""
@@ -188,9 +192,15 @@ class SolverData:
 
     def answer(self, raw: Any, options: Mapping[str, Any]) -> Answer:
         """Return a raw result in the units of the problem."""
+        # cvxpy copies the multipliers of all rows, at which most callers do not look.
+        bare = self._solution_of(raw, _without_rows(self._of_solver), options)
+        return self._answer(bare, partial(self._solution_of, raw, self._of_solver, options))
+
+    def _solution_of(self, raw: Any, needed: Any, options: Mapping[str, Any]) -> Any:
+        """Return a raw result as cvxpy's solution, in the units of the problem."""
         from cvxpy.reductions.solvers.solver_inverse_data import SolverInverseData
 
-        inverse = SolverInverseData(self._of_solver, self.chain.solver, dict(options))
+        inverse = SolverInverseData(needed, self.chain.solver, dict(options))
         return self._in_units(self.chain.solver.invert(raw, inverse))
 
     def job(self, options: Mapping[str, Any]) -> Job | None:
@@ -212,23 +222,28 @@ class SolverData:
         from cvxpy.reductions.solution import Solution
 
         values = {} if result.x is None else {self._program.x.id: result.x}
-        return self._in_units(Solution(result.status, None, values, {}, result.report))
+        solution = self._in_units(Solution(result.status, None, values, {}, result.report))
+        return self._answer(solution, lambda: solution)
 
-    def _in_units(self, solution: Any) -> Answer:
+    def _in_units(self, solution: Any) -> Any:
         """Return a solution of the compiled program in the units of the problem."""
+        if self.units is None:
+            return solution
+        # Here cvxpy has one vector for all variables.
+        for name, x in (solution.primal_vars or {}).items():
+            solution.primal_vars[name] = np.ravel(x) * self.units.columns
+        if solution.dual_vars:
+            self._rescale_duals(solution.dual_vars, self.units)
+        return solution
+
+    def _answer(self, solution: Any, complete: Callable[[], Any]) -> Answer:
+        """Return a solution in the units of the problem as an answer."""
         x = None
         if solution.primal_vars:
-            # Here cvxpy has one vector for all variables.
-            name, x = next(iter(solution.primal_vars.items()))
-            x = np.asarray(x, dtype=np.float64).ravel()
-            if self.units is not None:
-                x = x * self.units.columns
-                solution.primal_vars[name] = x
-        if self.units is not None and solution.dual_vars:
-            self._rescale_duals(solution.dual_vars, self.units)
+            x = np.asarray(next(iter(solution.primal_vars.values())), dtype=np.float64).ravel()
         # A few solvers leave the number of steps out, or None in its place.
         steps = int(solution.attr.get("num_iters") or 0)
-        return Answer(solution.status, steps, x, self, solution)
+        return Answer(solution.status, steps, x, solution.attr, self, complete)
 
     def _rescale_duals(self, duals: dict[int, Any], units: Units) -> None:
         """Put multipliers, which cvxpy has by constraint in the order of the rows, into units."""
@@ -249,6 +264,18 @@ class SolverData:
         for reduction, inverse in reversed(pairs):
             solution = reduction.invert(solution, inverse)
         return solution
+
+
+def _without_rows(needed: Any) -> Any:
+    """Return what a cvxpy interface needs to read a result, without the rows of multipliers."""
+    # The interfaces of some solvers keep it in another form, and read all of it.
+    if not isinstance(needed, dict):
+        return needed
+    return {**needed, **{name: [] for name in _ROWS if name in needed}}
+
+
+# cvxpy's names for the lists of equations and of other rows.
+_ROWS = ("eq_constr", "other_constr")
 
 
 def takers(problem: cp.Problem) -> list[str]:
@@ -573,15 +600,14 @@ class _Substitution:
     ----------
     program
         The compiled program.
-    costs, right
-        Sparse matrices from the parameters and a 1 to c, and to b as cvxpy has it.
+    both
+        The sparse matrix from the parameters and a 1 to c and, below it, to b as cvxpy has it.
     places
         The names of c and of the parts of b in the solver's data.
     """
 
     program: Any
-    costs: Any
-    right: Any
+    both: Any
     places: _Places
 
     @classmethod
@@ -608,7 +634,9 @@ class _Substitution:
         shape = (rows, matrix.shape[1])
         right = sparse.csr_array((matrix.data[in_right], position), shape=shape)
         costs = program.q.tocsr()[: program.x.size]
-        result = cls(program, costs, right, places)
+        # One product in place of two: a short one costs what is around it.
+        both = sparse.vstack([costs, right], format="csr")
+        result = cls(program, both, places)
         for name, numbers in places.parts(*result.values()):
             stated = np.zeros(0) if data[name] is None else data[name]
             if not np.array_equal(stated, numbers):
@@ -626,7 +654,8 @@ class _Substitution:
             program.param_id_to_size,
             lambda number: np.asarray(program.id_to_param[number].value, dtype=np.float64),
         )
-        return self.costs @ parameters, self.right @ parameters
+        numbers = self.both @ parameters
+        return numbers[: program.x.size], numbers[program.x.size :]
 
     def numbers(self) -> dict[str, Array]:
         """Return c and b under their names in the solver's data."""

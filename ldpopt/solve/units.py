@@ -13,6 +13,7 @@ All units are powers of two, so that no number is rounded.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -38,7 +39,7 @@ def own_unit(size: float) -> float:
     """Return the power of two next to a size >= 0; 1 for sizes near it, and for 0."""
     if not 0 < size < np.inf:
         return 1.0
-    exponent = int(np.floor(np.log2(size)))
+    exponent = math.frexp(size)[1] - 1
     return float(2.0**exponent) if _NEAR_ONE < abs(exponent) < _FARTHEST else 1.0
 
 

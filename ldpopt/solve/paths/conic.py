@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, repeat
 from typing import Any
 
@@ -17,7 +18,6 @@ from ldpopt import progress
 from ldpopt.errors import InvalidInputError, SolverError, WorkersError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.executors import executor_for
-from ldpopt.losses import Loss
 from ldpopt.solve import feasibility, jobs
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.jobs import Job, JobResult
@@ -26,7 +26,7 @@ from ldpopt.solve.plan import Again, Outcome
 from ldpopt.solve.programs import ConeProgram, ConeSolution
 from ldpopt.solve.solvers import COLD, SOLVERS, Running
 from ldpopt.solve.status import ACCURACIES, Status
-from ldpopt.solve.units import large_unit
+from ldpopt.solve.units import own_unit
 
 Array = NDArray[np.float64]
 
@@ -517,6 +517,8 @@ class _Stack:
         The arrays that the constraints leave open, and what they are compiled by.
     unit
         As in ``CompiledProblem``.
+    largest
+        The largest absolute value of the estimate.
     """
 
     formulation: Formulation
@@ -531,6 +533,7 @@ class _Stack:
     numbers: tuple[Array, ...]
     constraint_keys: tuple[Hashable, ...]
     unit: float
+    largest: float
 
     @classmethod
     def of(
@@ -548,13 +551,13 @@ class _Stack:
         numbers = numbers_of(formulation, start.d)
         keys = tuple(part.compiled_key(start.d) for part in formulation.constraints)
         # Large frequencies get a unit of their own; smaller ones than 1/d are left in that one.
-        largest = large_unit(start.frequencies)
-        unit = max(largest, feasibility.unit_of(formulation.constraints, start.d))
-        return cls(
-            formulation, start, solver, settings, given, running, *parts, numbers, keys, unit
-        )
+        largest = float(np.abs(start.frequencies).max())
+        of_constraints = feasibility.unit_of(formulation.constraints, start.d)
+        unit = max(own_unit(max(1.0, largest)), of_constraints)
+        given_ones = formulation, start, solver, settings, given, running
+        return cls(*given_ones, *parts, numbers, keys, unit, largest)
 
-    @property
+    @cached_property
     def trials(self) -> list[tuple[int, ...]]:
         """The index of each trial."""
         return list(np.ndindex(self.start.frequencies.shape[:-1]))
@@ -568,7 +571,7 @@ def _outcome(stack: _Stack, results: Sequence[SolverResult]) -> Outcome:
     # worst.
     is_optimal = all(result.status is Status.OPTIMAL for result in results)
     return Outcome(
-        frequencies=_plausible(points, stack.formulation.loss, stack.start, stack.support),
+        frequencies=_plausible(points, stack),
         status=Status.OPTIMAL if is_optimal else Status.INACCURATE,
         compile_seconds=sum(result.compile_seconds for result in results),
         solver_seconds=sum(result.solver_seconds for result in results),
@@ -598,9 +601,7 @@ def _no_point(
     return feasibility.verdict(formulation, estimate, support, f"{solver}: {reported}")
 
 
-def _plausible(
-    points: Array, loss: Loss, start: FrequencyEstimate, support: NDArray[np.bool_] | None
-) -> Array:
+def _plausible(points: Array, stack: _Stack) -> Array:
     """Return a solver's points without its residue outside the loss's domain.
 
     Raises
@@ -608,12 +609,13 @@ def _plausible(
     InvalidInputError
         If a point is so far out that the loss must be unbounded below.
     """
+    loss = stack.formulation.loss
     # A point far out along a ray, which some solvers return with the status "optimal".
-    if np.abs(points).max() > _RUNAWAY * max(1.0, np.abs(start.frequencies).max()):
+    if np.abs(points).max() > _RUNAWAY * max(1.0, stack.largest):
         raise InvalidInputError(UNBOUNDED.format(loss))
     # A solver's residue where the loss is infinite would make the point worthless.
-    if support is not None:
-        points = np.where(support, points, 0.0)
+    if stack.support is not None:
+        points = np.where(stack.support, points, 0.0)
     return np.maximum(points, 0.0) if loss.nonnegative_domain else points
 
 
@@ -639,7 +641,9 @@ def numbers_of(formulation: Formulation, d: int) -> tuple[Array, ...]:
 
 
 def _shown(trials: Iterable[Any], stack: _Stack) -> Iterable[Any]:
-    """Return the trials, with a bar that counts them."""
+    """Return the trials, with a bar that counts them if there are several."""
+    if len(stack.trials) == 1:
+        return trials
     what = f"{stack.solver}, {len(stack.trials):,} trials"
     return progress.track(trials, what, len(stack.trials), wanted=stack.running.progress)
 
