@@ -19,14 +19,24 @@ from ldpopt.solve.problem import Problem
 
 Array = NDArray[np.float64]
 
+_FEW = 3
+
+# Sizes κ of a prior's error, in units of the raw noise: from none to far more.
+_ERRORS = np.concatenate([[0.0], 2.0 ** np.arange(-6, 13)])
+# Their weights before anything is seen. Twice as much for κ = 0 costs a tenth where the prior is
+# off, and half of it as much where it is right (us-cities by states).
+_PRIOR = np.array([0.2] + [0.8 / (len(_ERRORS) - 1)] * (len(_ERRORS) - 1))
+# The share of the error that is spread as the noise is, not as the squares of the totals.
+_EVEN = 0.1
+
 
 def within_groups(loss: Callable[[], PosteriorMean], groups: Sets | NamedSets) -> Composition:
     """Return the problem of a posterior mean under totals of groups, which the data choose.
 
     A prior shrinks every value, and sums of values that belong together add up what shrinkage
     takes. The raw total of a group has no such bias, but the noise of all its values. The totals
-    are a mean of both kinds, with the weights of James and Stein (1961): where the sums of
-    posterior means differ from the raw totals by no more than the noise of these, they are kept.
+    are a mean of both kinds, with weights by ``weighted_totals``: where the sums of posterior means
+    differ from the raw totals by no more than the noise of these, they are mostly kept.
     Values outside all groups are one more group. Within each group the values are the posterior
     means, projected.
 
@@ -61,23 +71,54 @@ def within_groups(loss: Callable[[], PosteriorMean], groups: Sets | NamedSets) -
 
 
 def _by_precision(vector: FrequencyEstimate, members: Any, of_prior: Array) -> Array:
-    """Return totals between the raw ones and those of a prior, each >= 0, with the sum 1.
-
-    With m groups the share of the prior's is (m - 3)/(m - 1) Σ s²/Σ (t - p)², at most 1, where s²
-    are the variances of the raw totals t, and p the prior's: as the sum is known, m - 1 differences
-    are free. The covariance of t and p, a fraction of s², is left out; it would lower the share.
-    """
+    """Return totals between the raw ones and those of a prior, each >= 0, with the sum 1."""
     # After Norm-Sub: raw totals may be negative, and then say little.
     raw = closed_form.norm_sub(totals(closed_form.norm(vector.frequencies), members))
-    count = len(raw)
-    distance = float(np.sum((raw - of_prior) ** 2))
-    if distance == 0:
-        return raw
     # Of two or three groups the differences tell too little of how far the prior is off.
-    shrinkage = max(count - 3, 0) / max(count - 1, 1)
-    noise = float(np.sum(_variances(vector, members, raw)))
-    share = min(shrinkage * noise / distance, 1.0)
-    return np.asarray(raw + share * (of_prior - raw))
+    if len(raw) <= _FEW:
+        return raw
+    between = weighted_totals(raw, of_prior, _variances(vector, members, raw))
+    return closed_form.norm_sub(between)
+
+
+def weighted_totals(raw: Array, of_prior: Array, noise: Array) -> Array:
+    """Return means of raw totals and those of a prior, each total with a weight of its own.
+
+    Parameters
+    ----------
+    raw, of_prior
+        Totals t and p of m groups, shape (m,).
+    noise
+        The variances s² of the raw totals, shape (m,).
+
+    Notes
+    -----
+    If the prior's totals were off by errors with the variances κ a, the mean by precision would be
+    t - B (t - p) with B = s²/(s² + κ a). Here a is mostly in proportion to p², since a prior takes
+    most from large totals, and a tenth of it to s², so that a large κ leaves every raw total.
+    Stein's formula estimates the risk of each κ without bias: R = Σ s² (1 - 2 B) + B² (t - p)². The
+    means of all κ are averaged with the weights exp(-R/(2 max s²)) (Leung, Barron 2006), which is
+    less variable than the one with the smallest R. The covariance of t and p, a fraction of s², is
+    left out; it would raise B.
+
+    Examples
+    --------
+    >>> raw, of_prior = np.array([0.5, 0.3, 0.2]), np.array([0.35, 0.35, 0.3])
+    >>> weighted_totals(raw, of_prior, np.full(3, 0.002)).round(3)
+    array([0.486, 0.305, 0.211])
+    """
+    size = float(np.sum(noise))
+    off = raw - of_prior
+    if size == 0 or not np.any(off):
+        return raw
+    squares = of_prior**2
+    errors = (1 - _EVEN) * squares * (size / np.sum(squares)) + _EVEN * noise
+    variances = noise[:, None] + _ERRORS * errors[:, None]
+    # Without noise and without an error both totals are the same.
+    kept = np.divide(noise[:, None], variances, out=np.zeros_like(variances), where=variances > 0)
+    risks = np.sum(noise[:, None] * (1 - 2 * kept) + kept**2 * off[:, None] ** 2, axis=0)
+    weights = _PRIOR * np.exp((np.min(risks) - risks) / (2 * np.max(noise)))
+    return np.asarray(raw - kept @ (weights / np.sum(weights)) * off)
 
 
 def _variances(vector: FrequencyEstimate, members: Any, sums: Array) -> Array:

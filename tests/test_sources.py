@@ -408,8 +408,24 @@ def test_totals_of_a_protocol_known_by_p_and_q_alone_have_a_weight():
     assert within.query(groups).sum() == pytest.approx(1)
 
 
+def _weighted(raw, of_prior, noise):
+    """Return the means of totals, one size of the prior's error after the other."""
+    off = raw - of_prior
+    share = of_prior**2 / np.sum(of_prior**2)
+    error = 0.9 * share * noise.sum() + 0.1 * noise
+    means = []
+    weights = []
+    for size in [0.0, *(2.0**k for k in range(-6, 13))]:
+        part = noise / (noise + size * error)
+        risk = sum(noise - 2 * noise * part + (part * off) ** 2)
+        means.append(raw - part * off)
+        prior = 0.2 if size == 0 else 0.8 / 19
+        weights.append(prior * np.exp(-risk / (2 * max(noise))))
+    return np.average(means, axis=0, weights=weights)
+
+
 def test_totals_of_groups_lie_between_raw_and_prior_by_their_precision():
-    """James and Stein's weight, by hand; raw totals alone had 19 times the error by states."""
+    """The weights, by hand; raw totals alone had 19 times the error by states."""
     rng = np.random.default_rng(35)
     d, n = 300, 30_000
     oracle = oracles.OUE(1.0, d)
@@ -429,9 +445,8 @@ def test_totals_of_groups_lie_between_raw_and_prior_by_their_precision():
         # Of the shifted estimates, at the frequencies of Norm-Sub.
         weights = np.stack([np.isin(np.arange(d), g) - len(g) / d for g in groups])
         covariance = raw.noise.covariance(closed_form.norm_sub(raw.frequencies))
-        variance = covariance.quadratic(weights).sum()
-        share = min(9 / 11 * variance / np.sum((t - plain) ** 2), 1.0)
-        np.testing.assert_allclose(within.query(groups), t + share * (plain - t), atol=1e-4)
+        expected = closed_form.norm_sub(_weighted(t, plain, covariance.quadratic(weights)))
+        np.testing.assert_allclose(within.query(groups), expected, atol=1e-4)
         truths = np.array([counts[g].sum() for g in groups]) / n
         errors[name] = [np.sum((each - truths) ** 2) for each in (within.query(groups), t, plain)]
     # Where the prior is right its totals stand; where it is not, they hardly count.
