@@ -212,6 +212,13 @@ def test_select_ranks_methods(world):
     assert [record["trials"], record["fit"]] == [20, "norm-sub"]
     simulated = json.loads(run("select", *world, *options, "--by", "simulation", "--json").out)
     assert simulated["method"] == record["scores"][0]["method"]
+    # The answers are those of the mean, whose parts the record states.
+    expected = dict.fromkeys(("warm", "cold"), 0.0)
+    for name, weight in record["weights"].items():
+        one = run("estimate", *world, "--method", name, "--query", "s.json", "--json").out
+        for row in json.loads(one)["queries"]:
+            expected[row["set"]] += weight * row["frequency"]
+    assert record["answers"] == pytest.approx(expected, rel=1e-9)
     # The two kinds of evidence disagree here, and the record says so.
     assert bool(record["disagreement"]) == (record["method"] != simulated["method"])
     assert {row["risk"]["method"] for row in record["risks"]} == {"base", "norm-sub"}

@@ -107,7 +107,7 @@ def select(
     queries = list(sets.values())
     selection = select_method(result.estimate, queries, methods, fitted_by, trials, seed, by=by)
     if as_json:
-        print_json(_record(selection))
+        print_json({**_record(selection), "answers": _answers(selection, sets)})
     else:
         # The sentences are whole lines, for scripts that read them.
         output.print(selection.title, highlight=False, markup=False, soft_wrap=True)
@@ -127,6 +127,14 @@ def _command(file: Path, options: Mapping[str, Any], columns: Sequence[str]) -> 
     for pair in [*given, *(("--column", column) for column in columns)]:
         words += pair
     return shlex.join(words)
+
+
+def _answers(selection: Any, sets: Mapping[str, Any]) -> dict[str, float]:
+    """Return the answers of the selection's estimate by set; empty where it has none here."""
+    if selection.estimate is None:
+        return {}
+    answers = selection.estimate.query(list(sets.values()))
+    return dict(zip(sets, answers.tolist(), strict=True))
 
 
 def _record(selection: Any) -> dict[str, Any]:

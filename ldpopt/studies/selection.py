@@ -211,7 +211,7 @@ class Selection:
             parts = " and ".join(f"{weight:.2f} {name}" for name, weight in self.weights.items())
             notes.append(
                 f"the mean of both, {parts}, has a smaller error on average than a choice between "
-                "them: Selection.estimate in Python"
+                "them: its answers are in Selection.estimate in Python, and in the output of --json"
             )
         return [*notes, *(f"{name} is dropped: {why}" for name, why in self.dropped.items())]
 
