@@ -235,7 +235,7 @@ class ConeSolution:
     status
         How it ended, in cvxpy's words.
     values
-        The values of variables and multipliers.
+        The values of variables.
     seconds
         What the solver itself took.
     steps
@@ -253,12 +253,6 @@ class ConeSolution:
     def at(self, variable: cp.Variable) -> Array | None:
         """Return the value of a variable, or None."""
         return self.values.at(variable)
-
-    def dual(self, form: cp.Constraint) -> Array:
-        """Return the dual value of a constraint, in cvxpy's sign; 0 where the solver gave none."""
-        # Presolve may drop a constraint, and with it its multiplier.
-        value = self.values.dual(form)
-        return np.zeros(form.shape) if value is None else value
 
 
 class ConeProgram:
@@ -352,7 +346,7 @@ class ConeProgram:
     def _solution(self, answer: Answer, seconds: float) -> ConeSolution:
         from cvxpy.problems.problem import SolverStats
 
-        stats = SolverStats.from_dict(dict(answer.report), self.solver)
+        stats = SolverStats.from_dict(answer.solution.attr, self.solver)
         return ConeSolution(answer.status, answer, seconds, answer.steps, stats)
 
     def _compiled(self, options: Mapping[str, Any]) -> SolverData:

@@ -12,10 +12,9 @@ cvxpy would build all matrices again.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -37,7 +36,7 @@ _MANY = 256
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a solver returned, in the units of the problem.
+    """What a solver returned, in the units of the problem, without multipliers.
 
     Attributes
     ----------
@@ -47,23 +46,15 @@ class Answer:
         Number of iterations that the solver reports, 0 where it reports none.
     x
         The values of all variables of the compiled program, or None.
-    report
-        What the solver says of its work, under cvxpy's names.
-    compiled, complete
-        Where the rest comes from: the way back to the user's problem, and a function that returns
-        cvxpy's solution with its multipliers.
+    compiled, solution
+        Where the rest comes from: cvxpy's solution, and the way back to the user's problem.
     """
 
     status: str
     steps: int
     x: Array | None
-    report: Mapping[str, Any]
     compiled: SolverData
-    complete: Callable[[], Any]
-
-    @cached_property
-    def _inverted(self) -> Any:
-        return self.compiled.inverted(self.complete())
+    solution: Any
 
     def at(self, variable: cp.Variable) -> Array | None:
         """Return the value of a variable of the user's problem, or None."""
@@ -72,12 +63,7 @@ class Answer:
             # Most variables are a part of x: cvxpy would translate all of them.
             part = self.x[first : first + variable.size]
             return np.reshape(part, variable.shape, order="F")
-        value = (self._inverted.primal_vars or {}).get(variable.id)
-        return None if value is None else np.asarray(value, dtype=np.float64)
-
-    def dual(self, form: cp.Constraint) -> Array | None:
-        """Return the multiplier of a constraint with cvxpy's sign, or None."""
-        value = (self._inverted.dual_vars or {}).get(form.id)
+        value = (self.compiled.inverted(self.solution).primal_vars or {}).get(variable.id)
         return None if value is None else np.asarray(value, dtype=np.float64)
 
 
@@ -192,14 +178,10 @@ class SolverData:
 
     def answer(self, raw: Any, options: Mapping[str, Any]) -> Answer:
         """Return a raw result in the units of the problem."""
-        # cvxpy copies the multipliers of all rows, at which most callers do not look.
-        bare = self._solution_of(raw, _without_rows(self._of_solver), options)
-        return self._answer(bare, partial(self._solution_of, raw, self._of_solver, options))
-
-    def _solution_of(self, raw: Any, needed: Any, options: Mapping[str, Any]) -> Any:
-        """Return a raw result as cvxpy's solution, in the units of the problem."""
         from cvxpy.reductions.solvers.solver_inverse_data import SolverInverseData
 
+        # Nobody looks at the multipliers of all rows, of which cvxpy would make copies.
+        needed = _without_rows(self._of_solver)
         inverse = SolverInverseData(needed, self.chain.solver, dict(options))
         return self._in_units(self.chain.solver.invert(raw, inverse))
 
@@ -222,41 +204,21 @@ class SolverData:
         from cvxpy.reductions.solution import Solution
 
         values = {} if result.x is None else {self._program.x.id: result.x}
-        solution = self._in_units(Solution(result.status, None, values, {}, result.report))
-        return self._answer(solution, lambda: solution)
+        return self._in_units(Solution(result.status, None, values, {}, result.report))
 
-    def _in_units(self, solution: Any) -> Any:
+    def _in_units(self, solution: Any) -> Answer:
         """Return a solution of the compiled program in the units of the problem."""
-        if self.units is None:
-            return solution
-        # Here cvxpy has one vector for all variables.
-        for name, x in (solution.primal_vars or {}).items():
-            solution.primal_vars[name] = np.ravel(x) * self.units.columns
-        if solution.dual_vars:
-            self._rescale_duals(solution.dual_vars, self.units)
-        return solution
-
-    def _answer(self, solution: Any, complete: Callable[[], Any]) -> Answer:
-        """Return a solution in the units of the problem as an answer."""
         x = None
         if solution.primal_vars:
-            x = np.asarray(next(iter(solution.primal_vars.values())), dtype=np.float64).ravel()
+            # Here cvxpy has one vector for all variables.
+            name, x = next(iter(solution.primal_vars.items()))
+            x = np.asarray(x, dtype=np.float64).ravel()
+            if self.units is not None:
+                x = x * self.units.columns
+                solution.primal_vars[name] = x
         # A few solvers leave the number of steps out, or None in its place.
         steps = int(solution.attr.get("num_iters") or 0)
-        return Answer(solution.status, steps, x, solution.attr, self, complete)
-
-    def _rescale_duals(self, duals: dict[int, Any], units: Units) -> None:
-        """Put multipliers, which cvxpy has by constraint in the order of the rows, into units."""
-        first = 0
-        for constraint in self._program.constraints:
-            part = slice(first, first + constraint.size)
-            first = part.stop
-            if duals.get(constraint.id) is None:
-                continue
-            value = np.asarray(duals[constraint.id], dtype=np.float64)
-            # A multiplier is what the objective gains per unit of its row.
-            factors = units.rows[part] / units.objective
-            duals[constraint.id] = value * np.reshape(factors, value.shape, order="F")
+        return Answer(solution.status, steps, x, self, solution)
 
     def inverted(self, solution: Any) -> Any:
         """Return a solver's solution in terms of the user's problem."""
@@ -268,7 +230,7 @@ class SolverData:
 
 def _without_rows(needed: Any) -> Any:
     """Return what a cvxpy interface needs to read a result, without the rows of multipliers."""
-    # The interfaces of some solvers keep it in another form, and read all of it.
+    # The interfaces of some solvers keep it in another form.
     if not isinstance(needed, dict):
         return needed
     return {**needed, **{name: [] for name in _ROWS if name in needed}}
