@@ -52,7 +52,7 @@ SOLVE_LAYERS = [
     {"solvers", "units", "jobs"},
     {"solver_data"},
     {"programs"},
-    {"feasibility", "certificate", "constrained_intervals", "quick_gap", "slope_gap"},
+    {"feasibility", "certificate", "constrained_intervals", "quick_gap", "slope_gap", "vertex_gap"},
     {"paths"},
     {"polish", "face"},
     {"jacobian"},
@@ -353,6 +353,7 @@ ASKED = {
     "solve.joint": 1,
     "solve.paths": 11,
     "solve.problem": 1,
+    "solve.vertex_gap": 2,
 }
 """How often code outside both folders asks a loss or a constraint for its class, at the most.
 

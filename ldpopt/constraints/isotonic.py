@@ -154,9 +154,19 @@ class ForestOrder(Isotonic):
     def chain(self) -> Index | None:
         """The values from the highest to the lowest where all are one chain, else None."""
         # A chain with the lowest value at its root runs the other way.
-        if self._has_equal_values or not self.is_chain or self.sign < 0:
+        if self.has_equal_values or not self.is_chain or self.sign < 0:
             return None
         return np.arange(len(self.parents)) if self._node is None else self._values_of_nodes
+
+    def parents_of_values(self) -> Index:
+        """Return the value above each value in its tree, -1 above roots; no two may be equal."""
+        if self._node is None:
+            return self.parents
+        values = self._values_of_nodes
+        parents = np.full(len(values), -1)
+        has_parent = self.parents >= 0
+        parents[values[has_parent]] = values[self.parents[has_parent]]
+        return parents
 
     def pairs(self) -> Index:
         """Return pairs (a, b) of values with f[a] >= f[b] that make the order, shape (m, 2)."""
@@ -207,7 +217,8 @@ class ForestOrder(Isotonic):
             is_below = grown
 
     @property
-    def _has_equal_values(self) -> bool:
+    def has_equal_values(self) -> bool:
+        """Whether a node stands for several values."""
         return self._node is not None and len(self._node) > len(self.parents)
 
     def _by_node(self, values: Array, weights: Array | None) -> tuple[Array, Array | None]:
@@ -217,7 +228,7 @@ class ForestOrder(Isotonic):
         values = values[..., self._values_of_nodes]
         if weights is not None:
             weights = weights[self._values_of_nodes]
-        if not self._has_equal_values:
+        if not self.has_equal_values:
             return values, weights
         weight = np.ones(len(self._node)) if weights is None else weights
         mass = np.add.reduceat(weight, self._starts)
@@ -230,7 +241,7 @@ class ForestOrder(Isotonic):
         if self._node is None:
             return bound
         by_node = bound[..., self._values_of_nodes]
-        if not self._has_equal_values:
+        if not self.has_equal_values:
             return by_node
         tightest: Array = of_two.reduceat(by_node, self._starts, axis=-1)
         return tightest

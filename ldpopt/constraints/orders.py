@@ -196,6 +196,14 @@ class Unimodal(Order):
         falling = np.stack([left, right], axis=1)
         return np.where((left < self.mode)[:, None], rising, falling)
 
+    def violation(self, f: Array) -> Array:
+        """Return by how much a value exceeds its neighbour nearer to the mode."""
+        excess = np.zeros(f.shape[:-1])
+        # Two slices: pairs of all neighbours would be read one by one.
+        for part, sign in ((f[..., : self.mode + 1], -1), (f[..., self.mode :], 1)):
+            excess = np.maximum(excess, (sign * np.diff(part)).max(axis=-1, initial=0.0))
+        return excess
+
     def forest(self, d: int) -> tuple[Index, int]:
         """Return the neighbour nearer to the mode as parent of each value."""
         # Two chains that meet at the mode, each of them rising towards it.

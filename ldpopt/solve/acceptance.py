@@ -41,6 +41,7 @@ from ldpopt.solve.plan import Outcome, Plan
 from ldpopt.solve.quick_gap import quick_gap
 from ldpopt.solve.slope_gap import slope_gap
 from ldpopt.solve.status import ACCURACIES, Accuracy, Status, Tolerances
+from ldpopt.solve.vertex_gap import vertex_gap
 
 Array = NDArray[np.float64]
 
@@ -136,6 +137,10 @@ def _bound(
     is_convex = formulation.constraints == formulation.convex_constraints
     # Multipliers that follow from the gradient come first, also for the points of solvers: they
     # take no program.
+    if is_convex and plan.path == "closed-form":
+        at_vertices = vertex_gap(formulation, start, point)
+        if at_vertices is not None and _is_small(at_vertices, tolerance):
+            return at_vertices
     bound: SizedGap | None = None
     if is_convex:
         bound = _at_hand(formulation, start, point, enough)

@@ -51,16 +51,16 @@ def quick_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     """
     region = formulation.region(start.d)
     loss = formulation.loss
-    if loss.smooth_part is not loss or _is_near_end(formulation, start, point):
+    if loss.smooth_part is not loss or is_near_end(formulation, start, point):
         return None
     if region.total is not None and (region.lower_count or region.upper_count):
         return _bounded_gap(formulation, start, point, region, region.total)
-    modulus = _smallest(loss.curvature(start))
+    modulus = smallest(loss.curvature(start))
     if modulus <= 0:
         return None
     gradient = loss.gradient(point, start)
     if region.total is not None:
-        return _plane_gap(gradient, point, modulus, region.total)
+        return plane_gap(gradient, point, modulus, region.total)
     return _box_gap(gradient, point, modulus, region)
 
 
@@ -77,7 +77,7 @@ def _bounded_gap(
     return _capped_gap(formulation.loss.gradient(point, start), point, region, total)
 
 
-def _is_near_end(formulation: Formulation, start: FrequencyEstimate, point: Array) -> bool:
+def is_near_end(formulation: Formulation, start: FrequencyEstimate, point: Array) -> bool:
     """Return whether a value has come to the end of the interval in which the loss is finite."""
     loss = formulation.loss
     first, last = loss.domain(loss.constants(start))
@@ -91,18 +91,18 @@ def _simplex_gap(gradient: Array, f: Array, region: Region, total: float) -> Siz
     left = max(total - region.lower_sum, 0.0)
     # A gradient may be infinite where a value must be zero; nothing times it is nothing.
     cheapest = gradient.min(axis=-1) * left if left else 0.0
-    rise = _inner(gradient, f)
+    rise = inner(gradient, f)
     finite = np.isfinite(rise)
     if np.count_nonzero(finite) < finite.size:
         gradient[(f == 0) & np.isinf(gradient)] = 0.0
-        rise = _inner(gradient, f)
+        rise = inner(gradient, f)
     terms = np.abs(rise)
     if not region.lower_is_zero:
         rise = rise - weighted_sum(gradient, np.broadcast_to(region.lower, f.shape))
     return SizedGap(np.asarray(rise - cheapest), terms)
 
 
-def _plane_gap(gradient: Array, f: Array, modulus: float, total: float) -> SizedGap:
+def plane_gap(gradient: Array, f: Array, modulus: float, total: float) -> SizedGap:
     """Return the maximum over the total alone."""
     d = f.shape[-1]
     excess = f.sum(axis=-1) - total
@@ -110,10 +110,10 @@ def _plane_gap(gradient: Array, f: Array, modulus: float, total: float) -> Sized
     shift = (excess - step_sum) / d
     # The squares of all g/m + shift, without an array of them. What cancels is of the order of
     # ‖g‖², and acceptance is relative to the loss.
-    squares = _inner(gradient, gradient) / modulus**2 + shift * (2 * step_sum + d * shift)
+    squares = inner(gradient, gradient) / modulus**2 + shift * (2 * step_sum + d * shift)
     # <g, step> - m/2 ‖step‖² with g = m (step - shift) and Σ step = excess.
     gap = np.asarray(modulus * (squares / 2 - shift * excess))
-    return SizedGap(gap, np.abs(_inner(gradient, f)))
+    return SizedGap(gap, np.abs(inner(gradient, f)))
 
 
 def _capped_gap(gradient: Array, f: Array, region: Region, total: float) -> SizedGap:
@@ -127,8 +127,8 @@ def _capped_gap(gradient: Array, f: Array, region: Region, total: float) -> Size
     slack = np.maximum(np.minimum(down, up), 0.0)
     # Where every value is at a bound all distances are 0, and so is then the price.
     mass = np.maximum(slack.sum(axis=-1), np.finfo(np.float64).tiny)
-    mu = -_inner(gradient, slack) / mass
-    terms = np.abs(_inner(gradient, f))
+    mu = -inner(gradient, slack) / mass
+    terms = np.abs(inner(gradient, f))
     gradient += mu[..., None]
     # Every value goes to the end that its slope points to: there one product is not negative.
     down *= gradient
@@ -141,24 +141,24 @@ def _capped_gap(gradient: Array, f: Array, region: Region, total: float) -> Size
 
 def _box_gap(gradient: Array, f: Array, modulus: float, region: Region) -> SizedGap:
     """Return the maximum over the bounds alone."""
-    terms = np.abs(_inner(gradient, f))
+    terms = np.abs(inner(gradient, f))
     # Without bounds it is the vertex of a parabola in each value.
     if not region.lower_count and not region.upper_count:
-        return SizedGap(_inner(gradient, gradient) / (2 * modulus), terms)
+        return SizedGap(inner(gradient, gradient) / (2 * modulus), terms)
     step = gradient / modulus
     if region.lower_count:
         np.minimum(step, f if region.lower_is_zero else f - region.lower, out=step)
     if region.upper_count:
         np.maximum(step, f - region.upper, out=step)
-    gap = np.asarray(_inner(gradient, step) - modulus / 2 * _inner(step, step))
+    gap = np.asarray(inner(gradient, step) - modulus / 2 * inner(step, step))
     return SizedGap(gap, terms)
 
 
-def _smallest(values: Array) -> float:
+def smallest(values: Array) -> float:
     """Return the smallest value; of a broadcast number without a pass."""
     return float(values.min() if any(values.strides) else values.flat[0])
 
 
-def _inner(first: Array, second: Array) -> Array:
+def inner(first: Array, second: Array) -> Array:
     """Return Σ a_v b_v, shape (...), without the array of products."""
     return np.asarray(np.einsum("...v,...v->...", first, second))

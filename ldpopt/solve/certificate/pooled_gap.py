@@ -93,7 +93,7 @@ def pooled_gap(
     Cost: some ten passes over f, and one along the tree.
     """
     d = start.d
-    structure = _structure(formulation, d)
+    structure = structure_of(formulation, d)
     loss = formulation.loss
     if structure is None or not loss.convex or loss.smooth_part is not loss:
         return None
@@ -130,7 +130,7 @@ def _gap_at(prices: Prices, tangent: Tangent, limits: Box) -> Array:
     return np.where(np.isfinite(gap), np.maximum(gap, 0.0), np.inf)
 
 
-def _structure(formulation: Formulation, d: int) -> Structure | None:
+def structure_of(formulation: Formulation, d: int) -> Structure | None:
     """Return what ties the values together beside bounds and a total; None for other sets."""
     tied = [c for c in formulation.constraints if not _is_separate(c, d)]
     # No structure has a ball, whose rows would take most of the time of this look.
@@ -224,10 +224,7 @@ def _of_order(order: ForestOrder, point: _Point) -> Prices:
     if chain is not None:
         return _of_chain(chain, price, point, products)
     slope = point.slope - price
-    parents = np.full(slope.shape[-1], -1)
-    parent, child = order.pairs()[:, :: order.sign].T
-    parents[child] = parent
-    return _of_forest(parents, order.sign, price, slope, point, products)
+    return _of_forest(order.parents_of_values(), order.sign, price, slope, point, products)
 
 
 def _of_held_order(order: ForestOrder, point: _Point) -> Prices:
@@ -236,10 +233,8 @@ def _of_held_order(order: ForestOrder, point: _Point) -> Prices:
     Such a bound takes what its block leaves over: what goes through the rows is a range, and one
     passage up and one down the forest find numbers in it.
     """
-    pairs = order.pairs()[:, :: order.sign]
-    parents = np.full(point.f.shape[-1], -1)
-    parents[pairs[:, 1]] = pairs[:, 0]
-    labels, _ = _from_above(parents)
+    parents = order.parents_of_values()
+    labels, _ = from_above(parents)
     forest = Forest(labels[::-1].copy(), parents, parents, np.ones(len(parents)))
     prices = [
         _held_trial(forest, order.sign, point.slope[k], point.f[k], Box(*bounds), point.total)
@@ -310,7 +305,7 @@ def _of_forest(
     """Return the prices where no value times the sign is above its parent's."""
     from ldpopt.solve.certificate.tree_prices import flows  # imports numba
 
-    labels, above = _from_above(parents)
+    labels, above = from_above(parents)
     passed, received = flows(slope, labels, above, sign)
     tied = np.flatnonzero(parents >= 0)
     drops = sign * (point.f[:, parents[tied]] - point.f[:, tied])
@@ -444,7 +439,7 @@ def _of_hierarchy(tree: Hierarchy, point: _Point) -> Prices:
     from ldpopt.solve.certificate.tree_prices import tree_multipliers  # imports numba
 
     parents = tree.parents
-    labels, above = _from_above(parents)
+    labels, above = from_above(parents)
     is_held = point.freedom <= 0
     multipliers, sums = tree_multipliers(point.slope, point.f, is_held, labels, above)
     has_parent = parents >= 0
@@ -462,7 +457,7 @@ def _of_hierarchy(tree: Hierarchy, point: _Point) -> Prices:
     return Prices(price, error, products + np.sum(np.abs(multipliers) * missed, axis=-1))
 
 
-def _from_above(parents: Index) -> tuple[Index, Index]:
+def from_above(parents: Index) -> tuple[Index, Index]:
     """Return the nodes with each after its parent, and the place above each, counted from 1."""
     from ldpopt.closed_form.tree_kernels import breadth_first  # imports numba
 

@@ -147,3 +147,55 @@ def tree_multipliers(
                 free[up] += 1
                 wanted[up] += needed
     return multipliers, sums
+
+
+@_compiled
+def lowest_sums(slope: Array, level: Array, order: Index, above: Index, sign: int) -> Array:
+    """Return min(0, min Σ (slope - level)) over sets closed upwards in the order, (trials,).
+
+    Parameters
+    ----------
+    slope
+        Shape (trials, d).
+    level
+        What each value's slope is less, shape (trials,).
+    order, above, sign
+        As of ``flows``: with sign 1 a set has, with a value, all those above it in its tree, and
+        with sign -1 all those below it.
+    """
+    trials, d = slope.shape
+    result = np.zeros(trials)
+    sums = np.zeros(d + 1)
+    best = np.zeros(d + 1)
+    for trial in range(trials):
+        sums[:] = 0.0
+        best[:] = 0.0
+        for node in range(d, 0, -1):
+            whole = sums[node] + slope[trial, order[node - 1]] - level[trial]
+            # From the root down a branch is taken or left out; a set from below takes all of it,
+            # or the best of its branches.
+            lowest = min(whole, 0.0) if sign > 0 else min(whole, best[node])
+            parent = above[node]
+            best[parent] += lowest
+            sums[parent] += lowest if sign > 0 else whole
+        result[trial] = best[0]
+    return result
+
+
+@_compiled
+def sums_from_above(slope: Array, order: Index, above: Index) -> tuple[Array, NDArray[np.bool_]]:
+    """Return the sums of slopes from the root to each node, (trials, d), and which are leaves."""
+    trials, d = slope.shape
+    sums = np.empty((trials, d))
+    is_leaf = np.ones(d, np.bool_)
+    for trial in range(trials):
+        for node in range(1, d + 1):
+            label = order[node - 1]
+            parent = above[node]
+            if parent == 0:
+                sums[trial, label] = slope[trial, label]
+            else:
+                up = order[parent - 1]
+                is_leaf[up] = False
+                sums[trial, label] = slope[trial, label] + sums[trial, up]
+    return sums, is_leaf

@@ -1,0 +1,136 @@
+"""An upper bound of a gap on forests and hierarchies, from the slopes at the vertices of the set.
+
+It is meant for acceptance, as ``quick_gap`` is: rounding is not charged. A convex loss has
+L(f) - L(s) <= g·(f - s) for all s, and a linear function is smallest at a vertex of the set. No
+multipliers are needed, and little more than the gradient is read.
+
+**Orders.** Under f >= 0, a total T and an order of rooted trees a vertex is T/|U| on a set U which
+has, with each value, all that must not be lower. Whatever the level t,
+
+    min_s g·s >= T t + T min(0, min_U Σ_U (g - t)),   for |U| >= 1,
+
+and that minimum follows from the leaves upwards. The level is g·f/T: at a minimum of the loss every
+block of f has this mean slope, and no U has a smaller one.
+
+**Hierarchies.** All nodes follow from the leaves, whose slopes are the sums of g on their ways from
+the root. The leaves have the total T, and bounds f >= 0 or none: these sets are those of
+``quick_gap``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.constraints import Hierarchy
+from ldpopt.constraints.isotonic import ForestOrder
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.solve.certificate.evidence import SizedGap
+from ldpopt.solve.certificate.parts import absolute_sum
+from ldpopt.solve.certificate.pooled_gap import from_above, structure_of
+from ldpopt.solve.formulation import Formulation, Region
+from ldpopt.solve.quick_gap import inner, is_near_end, plane_gap, smallest
+
+Array = NDArray[np.float64]
+
+
+def vertex_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> SizedGap | None:
+    """Return an upper bound of L(f) - min L; None for other sets, and where slopes are infinite.
+
+    Parameters
+    ----------
+    formulation
+        A smooth convex loss on an order of rooted trees with bounds of 0 and a total, or on a
+        hierarchy with a total and bounds of 0 or none.
+    start
+        The estimate.
+    point
+        f, of the estimate's shape.
+
+    Notes
+    -----
+    Cost: the gradient, and one pass along the tree.
+    """
+    loss = formulation.loss
+    if not loss.convex or loss.smooth_part is not loss:
+        return None
+    structure = structure_of(formulation, start.d)
+    region = formulation.region(start.d)
+    if isinstance(structure, Hierarchy):
+        return _hierarchy_gap(formulation, start, point, structure, region)
+    if not isinstance(structure, ForestOrder) or structure.has_equal_values:
+        return None
+    if region.total is None or region.total <= 0 or not _is_nonnegative(region, start.d):
+        return None
+    slope = _slope(formulation, start, point)
+    if slope is None:
+        return None
+    return _order_gap(structure, slope, point, region.total)
+
+
+def _is_nonnegative(region: Region, d: int) -> bool:
+    """Return whether the bounds are f >= 0 and nothing else."""
+    return region.lower_count == d and region.lower_is_zero and not region.upper_count
+
+
+def _slope(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Array | None:
+    """Return the gradient; None where it is infinite, and near the end of the loss's domain."""
+    if is_near_end(formulation, start, point):
+        return None
+    slope = formulation.loss.gradient(point, start)
+    return slope if np.isfinite(slope).all() else None
+
+
+def _order_gap(order: ForestOrder, slope: Array, f: Array, total: float) -> SizedGap:
+    """Return the bound under an order."""
+    rise = inner(slope, f)
+    level = rise / total
+    chain = order.chain
+    if chain is not None:
+        # A set U is a begin of the chain, and its sum a running one.
+        sums = np.cumsum(slope[..., chain] - level[..., None], axis=-1)
+        lowest = sums.min(axis=-1)
+    else:
+        from ldpopt.solve.certificate.tree_prices import lowest_sums  # imports numba
+
+        labels, above = from_above(order.parents_of_values())
+        d = f.shape[-1]
+        lowest = lowest_sums(slope.reshape(-1, d), level.reshape(-1), labels, above, order.sign)
+        lowest = lowest.reshape(level.shape)
+    return SizedGap(np.asarray(total * np.maximum(-lowest, 0.0)), absolute_sum(slope, f))
+
+
+def _hierarchy_gap(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    point: Array,
+    tree: Hierarchy,
+    region: Region,
+) -> SizedGap | None:
+    """Return the bound on a hierarchy, in terms of its leaves."""
+    total = tree.root_total
+    is_free = not region.lower_count and not region.upper_count
+    if total is None or not (is_free or _is_nonnegative(region, start.d)):
+        return None
+    slope = _slope(formulation, start, point)
+    if slope is None:
+        return None
+    from ldpopt.solve.certificate.tree_prices import sums_from_above  # imports numba
+
+    d = start.d
+    labels, above = from_above(tree.parents)
+    sums, is_leaf = sums_from_above(slope.reshape(-1, d), labels, above)
+    of_leaves = sums[:, is_leaf].reshape(*point.shape[:-1], -1)
+    rise = inner(slope, point)
+    if not is_free:
+        gap = rise - of_leaves.min(axis=-1) * total
+        return SizedGap(np.asarray(np.maximum(gap, 0.0)), np.abs(rise))
+    # The nodes above the leaves bend the loss too, which is left out.
+    modulus = smallest(formulation.loss.curvature(start))
+    if modulus <= 0:
+        return None
+    leaves = point[..., is_leaf]
+    bound = plane_gap(of_leaves, leaves, modulus, total)
+    # What the nodes of the point differ from the sums of their leaves, at their slopes.
+    beside = rise - inner(of_leaves, leaves)
+    return SizedGap(np.asarray(bound.gap + beside), bound.terms)

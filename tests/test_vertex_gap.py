@@ -1,0 +1,152 @@
+"""The bound from the slopes at the vertices of orders and hierarchies."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import optimize
+
+from ldpopt import FrequencyEstimate, Problem, losses, oracles
+from ldpopt.constraints import Bounds, Hierarchy, Monotone, NonNegative, SumsTo, Unimodal
+from ldpopt.solve import acceptance
+from ldpopt.solve.plan import Outcome, Plan
+from ldpopt.solve.status import Status
+from ldpopt.solve.vertex_gap import vertex_gap
+
+D = 12
+SQUARES = losses.LeastSquares()
+WEIGHTED = losses.WeightedLeastSquares(np.linspace(1.0, 3.0, D))
+SIMPLEX = (NonNegative(), SumsTo(1.0))
+# Two trees, whose labels are in no order.
+ABOVE = np.array([3, 3, 7, -1, 3, 2, -1, 6, 7, 0, 0, 6])
+CHILDREN = np.flatnonzero(ABOVE >= 0)
+FALLING = np.stack([ABOVE[CHILDREN], CHILDREN], axis=1)
+ORDERS = {
+    "chain": Monotone(np.random.default_rng(2).permutation(D)),
+    "two chains": Monotone([(2, 5), (5, 1), (7, 3)]),
+    "mode": Unimodal(mode=4),
+    "roots highest": Monotone(FALLING),
+    "roots lowest": Monotone(FALLING[:, ::-1]),
+}
+TREE = Hierarchy([-1, 0, 0, 1, 1, 1, 2, 2, 6, 6, 4, 4], total=1.0)
+SETS = {
+    **{name: (*SIMPLEX, order) for name, order in ORDERS.items()},
+    "hierarchy": (TREE,),
+    "hierarchy, nonnegative": (TREE, NonNegative()),
+}
+
+
+def reports(seed, trials=4):
+    """Return estimates of so few users that many are negative."""
+    rng = np.random.default_rng(seed)
+    oracle = oracles.OUE(epsilon=1.0, d=D)
+    users = rng.multinomial(20_000, rng.dirichlet(np.full(D, 0.4)))
+    return oracle.estimate(oracle.simulate_counts(users, rng, trials=trials), 20_000)
+
+
+def lowest_products(slopes, where):
+    """Return min g·s over the set for each vector of slopes, by linear programs."""
+    parts = [constraint.rows(D) for constraint in where]
+    rows = optimize.LinearConstraint(
+        np.vstack([part.matrix.toarray() for part in parts]),
+        np.concatenate([part.lower for part in parts]),
+        np.concatenate([part.upper for part in parts]),
+    )
+    programs = [optimize.milp(g, constraints=rows, bounds=(-np.inf, np.inf)) for g in slopes]
+    assert all(program.status == 0 for program in programs)
+    return np.array([program.fun for program in programs])
+
+
+@pytest.mark.parametrize("loss", [SQUARES, WEIGHTED], ids=["least squares", "weighted"])
+@pytest.mark.parametrize("name", SETS)
+def test_it_is_nothing_at_a_minimum_and_never_below_the_rise(name, loss):
+    start = reports(1)
+    problem = Problem(loss, SETS[name])
+    best = problem.solve(start).frequencies
+    at_best = vertex_gap(problem, start, best)
+    assert (at_best.gap <= 1e-13 * at_best.terms).all()
+    # Another point of the set: the answer of other reports.
+    other = problem.solve(reports(2)).frequencies
+    for share in (1e-9, 1e-6, 1e-3, 1.0):
+        step = share * (other - best)
+        # The loss itself would have no digits left: a parabola rises by its slope half-way.
+        rise = np.sum(loss.gradient(best + step / 2, start) * step, axis=-1)
+        bound = vertex_gap(problem, start, best + step).gap
+        assert (rise > 0).all()
+        assert (bound >= rise * (1 - 1e-6) - 1e-13 * at_best.terms).all()
+
+
+@pytest.mark.parametrize("name", [name for name in SETS if name != "hierarchy"])
+def test_it_is_at_least_what_a_linear_program_says(name):
+    """Where all vertices are seen, a linear function has its exact minimum over them."""
+    start = reports(3, trials=10)
+    problem = Problem(SQUARES, SETS[name])
+    point = problem.solve(reports(4, trials=10)).frequencies
+    slopes = SQUARES.gradient(point, start)
+    exact = np.sum(slopes * point, axis=-1) - lowest_products(slopes, SETS[name])
+    bound = vertex_gap(problem, start, point).gap
+    if name.startswith("hierarchy"):
+        assert_allclose(bound, exact, rtol=1e-9)
+    else:
+        assert (bound >= exact * (1 - 1e-9)).all()
+        # Up to d vertices at once, where one of them counts.
+        assert (bound <= D * exact).all()
+
+
+def gap_at(f, slopes, where):
+    """Return the bound at a point where the loss has these slopes."""
+    start = FrequencyEstimate(np.subtract(f, slopes))
+    return vertex_gap(Problem(SQUARES, where), start, np.array(f)).gap
+
+
+def test_by_hand():
+    falling = [NonNegative(), SumsTo(1.0), Monotone([0, 1, 2])]
+    # g·f = .1 - .03 + .02 = .09: the slopes above it add up to .11, .11 - .19 = -.08, -.07.
+    assert_allclose(gap_at([0.5, 0.3, 0.2], [0.2, -0.1, 0.1], falling), 0.08)
+    # Root 0 has the leaves 1 and 2, whose slopes with the root's are .3 and .1; the root is their
+    # sum. g·f = .2 + .06 - .04 = .22, and all of the total goes to leaf 2.
+    tree = [NonNegative(), Hierarchy([-1, 0, 0], total=1.0)]
+    assert_allclose(gap_at([1.0, 0.6, 0.4], [0.2, 0.1, -0.1], tree), 0.12)
+    # Without signs the leaves go half of their distance .2 apart: .1² + .1² over 2.
+    assert_allclose(gap_at([1.0, 0.6, 0.4], [0.2, 0.1, -0.1], tree[1:]), 0.01)
+
+
+@pytest.mark.parametrize(
+    ("loss", "where"),
+    [
+        pytest.param(losses.LeastAbsolute(), SETS["chain"], id="kinks"),
+        pytest.param(SQUARES, (ORDERS["chain"], SumsTo(1.0)), id="without signs"),
+        pytest.param(SQUARES, (ORDERS["chain"], NonNegative()), id="without a total"),
+        pytest.param(SQUARES, (ORDERS["chain"], Bounds(0.0, 0.5), SumsTo(1.0)), id="caps"),
+        pytest.param(SQUARES, (*SIMPLEX, Monotone([(0, 1)]), Monotone([(1, 0)])), id="equal"),
+        pytest.param(SQUARES, (*SIMPLEX, Monotone([(0, 2), (1, 2), (1, 3)])), id="no forest"),
+        pytest.param(SQUARES, (Hierarchy(TREE.parents),), id="hierarchy without a total"),
+        pytest.param(SQUARES, SIMPLEX, id="no structure"),
+    ],
+)
+def test_other_sets_are_left_to_the_certificate(loss, where):
+    start = reports(5)
+    point = np.full(start.frequencies.shape, 1 / D)
+    assert vertex_gap(Problem(loss, where), start, point) is None
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_closed_form_is_accepted_by_it_alone(name, monkeypatch):
+    def at_hand(*_):
+        raise AssertionError("multipliers were looked for")
+
+    monkeypatch.setattr(acceptance, "_at_hand", at_hand)
+    solution = Problem(SQUARES, SETS[name]).solve(reports(6), path="closed-form")
+    assert solution.status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_point_beside_the_minimum_is_not_accepted(name):
+    """Half a thousandth of the way to the answer of other reports."""
+    problem = Problem(SQUARES, SETS[name])
+    start = reports(7)
+    best = problem.solve(start, path="closed-form").frequencies
+    moved = best + 5e-4 * (problem.solve(reports(8)).frequencies - best)
+    plan = Plan("closed-form", "moved", problem, "")
+    outcome = Outcome(moved, Status.OPTIMAL)
+    judgement = acceptance.judge(problem, start, outcome, plan, "high")
+    assert judgement.status is Status.INACCURATE
