@@ -7,6 +7,7 @@ for any number of workers.
 
 from __future__ import annotations
 
+import gc
 import logging
 import multiprocessing
 import os
@@ -284,20 +285,28 @@ class Dask:
         """Return a connection to a cluster that has a worker."""
         import distributed
 
+        reason: str | None = None
         try:
             client: Any = distributed.Client(  # type: ignore[no-untyped-call]
                 self.address, timeout=self.patience, set_as_default=False
             )
         except (OSError, ValueError) as error:
+            reason = str(error)
+        if reason is not None:
+            # What is left of the connection closes itself as it is collected. Had that to happen
+            # while Dask starts the next one, Dask would wait for a lock of its own for ever.
+            gc.collect()
             raise WorkersError(
-                f"no Dask scheduler answers at {self.address} ({error}): check the address"
-            ) from None
+                f"no Dask scheduler answers at {self.address} ({reason}): check the address"
+            )
         try:
             # Without workers Dask would wait for ever, and say nothing.
             client.wait_for_workers(1, timeout=self.patience)
-        except TimeoutError:
+        except BaseException as error:
             _close(client)
-            raise self.without_workers() from None
+            if isinstance(error, TimeoutError):
+                raise self.without_workers() from None
+            raise
         return client
 
     def gone(self) -> WorkersError:
