@@ -27,9 +27,13 @@ ORDERS = {
     "roots highest": Monotone(FALLING),
     "roots lowest": Monotone(FALLING[:, ::-1]),
 }
+CAPS = np.random.default_rng(3).uniform(0.1, 0.6, D)
+CAPS[ORDERS["chain"].order[0]] = np.inf
 TREE = Hierarchy([-1, 0, 0, 1, 1, 1, 2, 2, 6, 6, 4, 4], total=1.0)
 SETS = {
     **{name: (*SIMPLEX, order) for name, order in ORDERS.items()},
+    "chain, one cap": (Bounds(0.0, 0.15), SumsTo(1.0), ORDERS["chain"]),
+    "chain, caps": (Bounds(0.0, CAPS), SumsTo(1.0), ORDERS["chain"]),
     "hierarchy": (TREE,),
     "hierarchy, nonnegative": (TREE, NonNegative()),
 }
@@ -100,8 +104,14 @@ def gap_at(f, slopes, where):
 
 def test_by_hand():
     falling = [NonNegative(), SumsTo(1.0), Monotone([0, 1, 2])]
-    # g·f = .1 - .03 + .02 = .09: the slopes above it add up to .11, .11 - .19 = -.08, -.07.
-    assert_allclose(gap_at([0.5, 0.3, 0.2], [0.2, -0.1, 0.1], falling), 0.08)
+    # g·f = .1 - .03 + .02 = .09. The means of the first slopes are .2, .05 and .2/3.
+    assert_allclose(gap_at([0.5, 0.3, 0.2], [0.2, -0.1, 0.1], falling), 0.04)
+    # The caps along the chain are .6, .3, .3. The first and the last value are off them, and .15 is
+    # their mean slope. What the slopes are above it adds up to .05, -.2, -.25: the bound is
+    # .15 + .3 * min(0, .05) + 0 * -.2 + .3 * -.25 = .075, where the least product is .08. At the
+    # level .05 no sum is negative, and the bound that level, which is less.
+    capped = [Bounds(0.0, [0.6, 0.3, 0.4]), SumsTo(1.0), Monotone([0, 1, 2])]
+    assert_allclose(gap_at([0.5, 0.3, 0.2], [0.2, -0.1, 0.1], capped), 0.015)
     # Root 0 has the leaves 1 and 2, whose slopes with the root's are .3 and .1; the root is their
     # sum. g·f = .2 + .06 - .04 = .22, and all of the total goes to leaf 2.
     tree = [NonNegative(), Hierarchy([-1, 0, 0], total=1.0)]
@@ -116,7 +126,11 @@ def test_by_hand():
         pytest.param(losses.LeastAbsolute(), SETS["chain"], id="kinks"),
         pytest.param(SQUARES, (ORDERS["chain"], SumsTo(1.0)), id="without signs"),
         pytest.param(SQUARES, (ORDERS["chain"], NonNegative()), id="without a total"),
-        pytest.param(SQUARES, (ORDERS["chain"], Bounds(0.0, 0.5), SumsTo(1.0)), id="caps"),
+        pytest.param(SQUARES, (ORDERS["mode"], Bounds(0.0, 0.5), SumsTo(1.0)), id="caps, no chain"),
+        pytest.param(
+            SQUARES, (ORDERS["chain"], Bounds(0.01, 0.9), SumsTo(1.0)), id="other low bounds"
+        ),
+        pytest.param(SQUARES, (TREE, Bounds(0.0, 0.5)), id="hierarchy with caps"),
         pytest.param(SQUARES, (*SIMPLEX, Monotone([(0, 1)]), Monotone([(1, 0)])), id="equal"),
         pytest.param(SQUARES, (*SIMPLEX, Monotone([(0, 2), (1, 2), (1, 3)])), id="no forest"),
         pytest.param(SQUARES, (Hierarchy(TREE.parents),), id="hierarchy without a total"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
+from ldpopt.closed_form.forests import from_above
 from ldpopt.constraints.base import LinearInequalities, Polyhedron
 from ldpopt.constraints.linear import GroupTotals
 from ldpopt.constraints.orders import find_cycle
@@ -196,6 +198,11 @@ class Hierarchy(Polyhedron):
         """The nodes without children: the finest frequencies, which add up to all others."""
         return np.setdiff1d(np.arange(len(self.parents)), self.parents)
 
+    @property
+    def nodes_from_above(self) -> tuple[Index, Index]:
+        """The nodes with each after its parent, and the place above each: ``from_above``."""
+        return _nodes_from_above(self) if self.is_settled else from_above(self.parents)
+
     def validate_for(self, d: int) -> None:
         """Raise an error unless there are d nodes."""
         if len(self.parents) != d:
@@ -259,6 +266,12 @@ class Hierarchy(Polyhedron):
     def __repr__(self) -> str:
         total = "" if self.root_total is None else f", total={self.root_total:g}"
         return f"Hierarchy(<{len(self.parents)} nodes>{total})"
+
+
+@lru_cache(maxsize=4)
+def _nodes_from_above(tree: Hierarchy) -> tuple[Index, Index]:
+    # Every solve needs them, and they follow from the tree alone.
+    return from_above(tree.parents)
 
 
 class HierarchyTotals(GroupTotals):

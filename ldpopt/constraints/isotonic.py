@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import closed_form
+from ldpopt.closed_form.forests import from_above
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -158,8 +160,9 @@ class ForestOrder(Isotonic):
             return None
         return np.arange(len(self.parents)) if self._node is None else self._values_of_nodes
 
+    @cached_property
     def parents_of_values(self) -> Index:
-        """Return the value above each value in its tree, -1 above roots; no two may be equal."""
+        """The value above each value in its tree, -1 above roots; no two may be equal."""
         if self._node is None:
             return self.parents
         values = self._values_of_nodes
@@ -167,6 +170,11 @@ class ForestOrder(Isotonic):
         has_parent = self.parents >= 0
         parents[values[has_parent]] = values[self.parents[has_parent]]
         return parents
+
+    @cached_property
+    def values_from_above(self) -> tuple[Index, Index]:
+        """The values with each after its parent, and the place above each: ``from_above``."""
+        return from_above(self.parents_of_values)
 
     def pairs(self) -> Index:
         """Return pairs (a, b) of values with f[a] >= f[b] that make the order, shape (m, 2)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from ldpopt.constraints.base import (
 from ldpopt.constraints.bounds import Bounds
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.expressions import in_uniform_units
+from ldpopt.immutable import closed
 from ldpopt.printable import counted
 
 if TYPE_CHECKING:
@@ -171,13 +173,17 @@ class GroupTotals(Polyhedron):
 
     def disjoint_groups(self, d: int) -> Groups | None:
         """Return the groups; None if a value is in two of them, or one is empty."""
+        return _kept_groups(self, d) if self.is_settled else self._disjoint_groups(d)
+
+    def _disjoint_groups(self, d: int) -> Groups | None:
         of_value = np.full(d, len(self.groups))
         of_value[self._members] = self._group_of_member
         # A value in two groups keeps one of them, so that fewer values are in groups than stated.
         in_groups = np.count_nonzero(of_value < len(self.groups))
         if in_groups < len(self._members) or self.has_empty_group:
             return None
-        return Groups(of_value, self.totals)
+        # Kept and handed out: writing to it would change the set.
+        return Groups(closed(of_value), self.totals)
 
     @property
     def is_in_units(self) -> bool:
@@ -213,6 +219,12 @@ class GroupTotals(Polyhedron):
 
     def __repr__(self) -> str:
         return f"GroupTotals(<{counted(len(self.groups), 'group')}>)"
+
+
+@lru_cache(maxsize=4)
+def _kept_groups(totals: GroupTotals, d: int) -> Groups | None:
+    # One solve needs them several times.
+    return totals._disjoint_groups(d)
 
 
 class Margins(GroupTotals):

@@ -63,13 +63,16 @@ class Order(Polyhedron):
 
     def isotonic(self, d: int) -> ForestOrder | PartialOrder:
         """Return the forest that the order makes, or the partial order of its pairs."""
+        return _kept_isotonic(self, d) if self.is_settled else self._isotonic(d)
+
+    def _isotonic(self, d: int) -> ForestOrder | PartialOrder:
         if self.order is not None and len(self.order) == d:
             return ForestOrder.of_chain(self.order)
         forest = self.forest(d)
         if forest is not None:
             return ForestOrder(*forest)
         # Pairs that follow from others may still make a forest, which takes a search.
-        return _searched(self, d) if self.is_settled else order_of(self.pairs(d), d)
+        return order_of(self.pairs(d), d)
 
     def forest(self, d: int) -> tuple[Index, int] | None:
         """Return the parents of the values and a sign; None if the order is no forest.
@@ -89,9 +92,9 @@ class Order(Polyhedron):
 
 
 @lru_cache(maxsize=4)
-def _searched(order: Order, d: int) -> ForestOrder | PartialOrder:
-    # Kept, since one solve needs it twice, and small orders are solved again and again.
-    return order_of(order.pairs(d), d)
+def _kept_isotonic(order: Order, d: int) -> ForestOrder | PartialOrder:
+    # One solve needs it several times, and orders are solved again and again.
+    return order._isotonic(d)
 
 
 class Monotone(Order):

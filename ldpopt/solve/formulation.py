@@ -217,6 +217,10 @@ class Formulation:
         """Return another loss under the same constraints, of which no region is computed twice."""
         return self._with(loss, self.constraints)
 
+    def under(self, constraints: tuple[Constraint, ...]) -> Formulation:
+        """Return the same loss under other constraints, whose regions are kept beside these."""
+        return self._with(self.loss, constraints)
+
     def _with(self, loss: Loss, constraints: tuple[Constraint, ...]) -> Formulation:
         """Return another problem that shares the regions, which are kept by constraints."""
         other = Formulation(loss, constraints)
@@ -228,7 +232,7 @@ class Formulation:
         stated = [(constraint, constraint.ball) for constraint in self.constraints]
         balls = [ball for _, ball in stated if ball is not None]
         others = tuple(constraint for constraint, ball in stated if ball is None)
-        return balls, self._with(self.loss, others)
+        return balls, self.under(others)
 
     def box(self, d: int) -> tuple[Array, Array]:
         """Return the tightest (lower, upper) bounds that are stated value by value."""

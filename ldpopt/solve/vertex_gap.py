@@ -12,6 +12,15 @@ has, with each value, all that must not be lower. Whatever the level t,
 and that minimum follows from the leaves upwards. The level is g·f/T: at a minimum of the loss every
 block of f has this mean slope, and no U has a smaller one.
 
+**Chains with caps.** What is at least h of a vector along a chain is a begin of it, U_h, that ends
+before the first value with a cap below h. With the sums W_k of g - t over the first k values, and
+the smallest cap c_k of these (T without one, and c_{d+1} = 0),
+
+    min_s g·s >= T t + Σ_k (c_k - c_{k+1}) min(0, min_{m <= k} W_m).
+
+The level is the mean slope of the blocks between 0 and their caps. Of two levels the better counts:
+a sum below 0 is rounding, and counts less as a lower level of all.
+
 **Hierarchies.** All nodes follow from the leaves, whose slopes are the sums of g on their ways from
 the root. The leaves have the total T, and bounds f >= 0 or none: these sets are those of
 ``quick_gap``.
@@ -27,7 +36,7 @@ from ldpopt.constraints.isotonic import ForestOrder
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.evidence import SizedGap
 from ldpopt.solve.certificate.parts import absolute_sum
-from ldpopt.solve.certificate.pooled_gap import from_above, structure_of
+from ldpopt.solve.certificate.pooled_gap import structure_of
 from ldpopt.solve.formulation import Formulation, Region
 from ldpopt.solve.quick_gap import inner, is_near_end, plane_gap, smallest
 
@@ -40,8 +49,8 @@ def vertex_gap(formulation: Formulation, start: FrequencyEstimate, point: Array)
     Parameters
     ----------
     formulation
-        A smooth convex loss on an order of rooted trees with bounds of 0 and a total, or on a
-        hierarchy with a total and bounds of 0 or none.
+        A smooth convex loss on an order of rooted trees with bounds of 0 and a total, where a
+        single chain may have caps, or on a hierarchy with a total and bounds of 0 or none.
     start
         The estimate.
     point
@@ -60,17 +69,20 @@ def vertex_gap(formulation: Formulation, start: FrequencyEstimate, point: Array)
         return _hierarchy_gap(formulation, start, point, structure, region)
     if not isinstance(structure, ForestOrder) or structure.has_equal_values:
         return None
-    if region.total is None or region.total <= 0 or not _is_nonnegative(region, start.d):
+    if region.total is None or region.total <= 0 or not _has_zeros(region, start.d):
+        return None
+    # Caps cut sets of branches in ways of their own: only those of a chain are in a line.
+    if region.upper_count and structure.chain is None:
         return None
     slope = _slope(formulation, start, point)
     if slope is None:
         return None
-    return _order_gap(structure, slope, point, region.total)
+    return _order_gap(structure, slope, point, region.upper, region.total)
 
 
-def _is_nonnegative(region: Region, d: int) -> bool:
-    """Return whether the bounds are f >= 0 and nothing else."""
-    return region.lower_count == d and region.lower_is_zero and not region.upper_count
+def _has_zeros(region: Region, d: int) -> bool:
+    """Return whether the lower bounds are f >= 0."""
+    return region.lower_count == d and region.lower_is_zero
 
 
 def _slope(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Array | None:
@@ -81,23 +93,22 @@ def _slope(formulation: Formulation, start: FrequencyEstimate, point: Array) -> 
     return slope if np.isfinite(slope).all() else None
 
 
-def _order_gap(order: ForestOrder, slope: Array, f: Array, total: float) -> SizedGap:
+def _order_gap(order: ForestOrder, slope: Array, f: Array, caps: Array, total: float) -> SizedGap:
     """Return the bound under an order."""
-    rise = inner(slope, f)
-    level = rise / total
-    chain = order.chain
-    if chain is not None:
-        # A set U is a begin of the chain, and its sum a running one.
-        sums = np.cumsum(slope[..., chain] - level[..., None], axis=-1)
-        lowest = sums.min(axis=-1)
-    else:
-        from ldpopt.solve.certificate.tree_prices import lowest_sums  # imports numba
+    from ldpopt.solve.certificate.tree_prices import smallest_product, lowest_sums  # imports numba
 
-        labels, above = from_above(order.parents_of_values())
-        d = f.shape[-1]
-        lowest = lowest_sums(slope.reshape(-1, d), level.reshape(-1), labels, above, order.sign)
-        lowest = lowest.reshape(level.shape)
-    return SizedGap(np.asarray(total * np.maximum(-lowest, 0.0)), absolute_sum(slope, f))
+    rise = inner(slope, f)
+    d = f.shape[-1]
+    slopes = slope.reshape(-1, d)
+    chain = order.chain
+    if chain is None:
+        level = (rise / total).reshape(-1)
+        lowest = lowest_sums(slopes, level, *order.values_from_above, order.sign)
+        gap = total * np.maximum(-lowest.reshape(rise.shape), 0.0)
+    else:
+        product = smallest_product(slopes, f.reshape(-1, d), caps, total, chain)
+        gap = np.maximum(rise - product.reshape(rise.shape), 0.0)
+    return SizedGap(np.asarray(gap), absolute_sum(slope, f))
 
 
 def _hierarchy_gap(
@@ -109,8 +120,8 @@ def _hierarchy_gap(
 ) -> SizedGap | None:
     """Return the bound on a hierarchy, in terms of its leaves."""
     total = tree.root_total
-    is_free = not region.lower_count and not region.upper_count
-    if total is None or not (is_free or _is_nonnegative(region, start.d)):
+    is_free = not region.lower_count
+    if total is None or region.upper_count or not (is_free or _has_zeros(region, start.d)):
         return None
     slope = _slope(formulation, start, point)
     if slope is None:
@@ -118,8 +129,7 @@ def _hierarchy_gap(
     from ldpopt.solve.certificate.tree_prices import sums_from_above  # imports numba
 
     d = start.d
-    labels, above = from_above(tree.parents)
-    sums, is_leaf = sums_from_above(slope.reshape(-1, d), labels, above)
+    sums, is_leaf = sums_from_above(slope.reshape(-1, d), *tree.nodes_from_above)
     of_leaves = sums[:, is_leaf].reshape(*point.shape[:-1], -1)
     rise = inner(slope, point)
     if not is_free:

@@ -224,7 +224,7 @@ def _of_order(order: ForestOrder, point: _Point) -> Prices:
     if chain is not None:
         return _of_chain(chain, price, point, products)
     slope = point.slope - price
-    return _of_forest(order.parents_of_values(), order.sign, price, slope, point, products)
+    return _of_forest(order, price, slope, point, products)
 
 
 def _of_held_order(order: ForestOrder, point: _Point) -> Prices:
@@ -233,8 +233,8 @@ def _of_held_order(order: ForestOrder, point: _Point) -> Prices:
     Such a bound takes what its block leaves over: what goes through the rows is a range, and one
     passage up and one down the forest find numbers in it.
     """
-    parents = order.parents_of_values()
-    labels, _ = from_above(parents)
+    parents = order.parents_of_values
+    labels, _ = order.values_from_above
     forest = Forest(labels[::-1].copy(), parents, parents, np.ones(len(parents)))
     prices = [
         _held_trial(forest, order.sign, point.slope[k], point.f[k], Box(*bounds), point.total)
@@ -300,13 +300,14 @@ def _of_chain(chain: Index, price: Array, point: _Point, products: Array) -> Pri
 
 
 def _of_forest(
-    parents: Index, sign: int, price: Array, slope: Array, point: _Point, products: Array
+    order: ForestOrder, price: Array, slope: Array, point: _Point, products: Array
 ) -> Prices:
     """Return the prices where no value times the sign is above its parent's."""
     from ldpopt.solve.certificate.tree_prices import flows  # imports numba
 
-    labels, above = from_above(parents)
-    passed, received = flows(slope, labels, above, sign)
+    sign = order.sign
+    parents = order.parents_of_values
+    passed, received = flows(slope, *order.values_from_above, sign)
     tied = np.flatnonzero(parents >= 0)
     drops = sign * (point.f[:, parents[tied]] - point.f[:, tied])
     cost = products + np.einsum("tv,tv->t", passed[:, tied], np.maximum(drops, 0.0))
@@ -439,9 +440,8 @@ def _of_hierarchy(tree: Hierarchy, point: _Point) -> Prices:
     from ldpopt.solve.certificate.tree_prices import tree_multipliers  # imports numba
 
     parents = tree.parents
-    labels, above = from_above(parents)
     is_held = point.freedom <= 0
-    multipliers, sums = tree_multipliers(point.slope, point.f, is_held, labels, above)
+    multipliers, sums = tree_multipliers(point.slope, point.f, is_held, *tree.nodes_from_above)
     has_parent = parents >= 0
     of_parent = np.where(has_parent, multipliers[:, parents], 0.0)
     roots = np.flatnonzero(~has_parent)
@@ -455,15 +455,3 @@ def _of_hierarchy(tree: Hierarchy, point: _Point) -> Prices:
     largest = np.max(np.abs(point.f), axis=-1, keepdims=True)
     missed = np.abs(point.f - sums) + (children + 2) ** 2 * EPS * largest
     return Prices(price, error, products + np.sum(np.abs(multipliers) * missed, axis=-1))
-
-
-def from_above(parents: Index) -> tuple[Index, Index]:
-    """Return the nodes with each after its parent, and the place above each, counted from 1."""
-    from ldpopt.closed_form.tree_kernels import breadth_first  # imports numba
-
-    nodes = np.arange(len(parents))
-    # Trees of groups are numbered from above already.
-    if np.all(parents < nodes):
-        return nodes, np.append(0, parents + 1)
-    labels, above = breadth_first(parents)
-    return labels, above

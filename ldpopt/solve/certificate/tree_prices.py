@@ -19,6 +19,9 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 Function = TypeVar("Function", bound=Callable[..., object])
 
+# Distance, relative to the total, at which two values of a chain count as equal.
+_TIED = 1e-12
+
 
 def _compiled(function: Function) -> Function:
     try:
@@ -199,3 +202,78 @@ def sums_from_above(slope: Array, order: Index, above: Index) -> tuple[Array, ND
                 is_leaf[up] = False
                 sums[trial, label] = slope[trial, label] + sums[trial, up]
     return sums, is_leaf
+
+
+@_compiled
+def smallest_product(slope: Array, f: Array, caps: Array, total: float, chain: Index) -> Array:
+    """Return lower bounds of min g·s over 0 <= s <= caps that fall along a chain, (trials,).
+
+    Parameters
+    ----------
+    slope, f
+        g, and points of which only blocks between 0 and their caps are used, shape (trials, d).
+    caps
+        Upper bounds, shape (d,).
+    total
+        Σ s.
+    chain
+        The values from the highest to the lowest.
+    """
+    trials = len(slope)
+    result = np.empty(trials)
+    for trial in range(trials):
+        level = _level_of_blocks(slope[trial], f[trial], caps, total, chain)
+        product, lowest_mean = _product_at(level, slope[trial], caps, total, chain)
+        if lowest_mean < 0.0:
+            other, _ = _product_at(level + lowest_mean, slope[trial], caps, total, chain)
+            product = max(product, other)
+        result[trial] = product
+    return result
+
+
+@_compiled
+def _level_of_blocks(slope: Array, f: Array, caps: Array, total: float, chain: Index) -> float:
+    """Return the mean slope of the blocks between 0 and their caps; 0 without such blocks."""
+    count = 0
+    moment = 0.0
+    begin = 0
+    of_block = 0.0
+    cap = total
+    # Closed forms put values into a block, and at its cap, but for rounding.
+    near = _TIED * total
+    d = len(chain)
+    for place in range(d):
+        value = chain[place]
+        cap = min(cap, caps[value])
+        of_block += slope[value]
+        height = f[value]
+        # The last value of a block has the tightest cap.
+        if place == d - 1 or f[chain[place + 1]] < height - near:
+            if near < height < cap - near:
+                count += place + 1 - begin
+                moment += of_block
+            begin = place + 1
+            of_block = 0.0
+    return moment / count if count else 0.0
+
+
+@_compiled
+def _product_at(
+    level: float, slope: Array, caps: Array, total: float, chain: Index
+) -> tuple[float, float]:
+    """Return the bound at a level, and the lowest mean of g - level over a begin of the chain."""
+    product = level * total
+    cap = total
+    running = 0.0
+    lowest = 0.0
+    lowest_mean = 0.0
+    for place in range(len(chain)):
+        value = chain[place]
+        # What is higher than this cap ends before this value.
+        tighter = min(cap, caps[value])
+        product += (cap - tighter) * lowest
+        cap = tighter
+        running += slope[value] - level
+        lowest = min(lowest, running)
+        lowest_mean = min(lowest_mean, running / (place + 1))
+    return product + cap * lowest, lowest_mean

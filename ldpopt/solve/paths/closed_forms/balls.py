@@ -90,7 +90,7 @@ def _in_ball(formulation: Formulation, estimate: FrequencyEstimate) -> Match | N
         return None
     ((constraint, ball),) = stated
     others = tuple(one for one in formulation.constraints if one is not constraint)
-    rest = Formulation(formulation.loss, others)
+    rest = formulation.under(others)
     # The search begins at the minimum without the ball.
     if total is None and not has_own_minima(rest, estimate):
         return None

@@ -51,7 +51,7 @@ def _taken_apart(formulation: Formulation, d: int) -> _Grouped | None:
     if len(grouped) != 1:
         return None
     groups = stated[grouped[0]]
-    rest = Formulation(formulation.loss, tuple(c for c in stated if c is not grouped[0]))
+    rest = formulation.under(tuple(c for c in stated if c is not grouped[0]))
     if groups is None or not rest.is_box(d):
         return None
     total = rest.total(d)

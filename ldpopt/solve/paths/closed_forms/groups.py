@@ -22,12 +22,13 @@ _ROUNDING = 1e-12
 
 
 def _are_apart(
-    _: LeastSquares, __: FrequencyEstimate, groups: GroupTotals, ___: NonNegative
+    _: LeastSquares, estimate: FrequencyEstimate, groups: GroupTotals, __: NonNegative
 ) -> bool:
     """Return whether the groups are disjoint, not empty, and their totals are not negative."""
     # A value in two groups ties them together, and an empty group has no sum but 0: such problems,
     # and the search for their conflicts, belong to the other paths.
-    return groups.disjoint and not groups.has_empty_group and not (groups.totals < 0).any()
+    has_members_apart = groups.disjoint_groups(estimate.d) is not None
+    return has_members_apart and not (groups.totals < 0).any()
 
 
 def _leave_the_rest(

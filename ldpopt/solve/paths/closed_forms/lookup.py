@@ -26,7 +26,7 @@ def closed_form_for(
     that names them all, which takes linear programs; without ``explains`` it is the form's own.
     """
     if formulation.loss.bare is not formulation.loss:
-        formulation = Formulation(formulation.loss.bare, formulation.constraints)
+        formulation = formulation.with_loss(formulation.loss.bare)
     # The special form first: it is a sort, where the root of a multiplier takes a dozen passes.
     match = (
         _by_types(formulation, estimate)

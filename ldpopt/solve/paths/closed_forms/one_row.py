@@ -59,9 +59,7 @@ def taken_apart(formulation: Formulation, d: int) -> _Row | None:
     row = _single_row(tied[0], d) if len(tied) == 1 else None
     if row is None:
         return None
-    rest = Formulation(
-        formulation.loss, tuple(c for c in formulation.constraints if c is not tied[0])
-    )
+    rest = formulation.under(tuple(c for c in formulation.constraints if c is not tied[0]))
     return _Row(*row, rest) if rest.is_box(d) else None
 
 

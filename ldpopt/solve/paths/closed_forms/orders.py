@@ -60,7 +60,7 @@ def taken_apart(formulation: Formulation, d: int) -> Ordered | None:
     if not orders:
         return None
     others = tuple(c for c, order in stated.items() if order is None)
-    rest = Formulation(formulation.loss, others)
+    rest = formulation.under(others)
     # Anything beside bounds and a total would tie pooled values in a way of its own.
     order = joined(orders, d) if rest.is_box(d) else None
     return None if order is None else Ordered(order, rest)
@@ -81,7 +81,7 @@ def pool_first(formulation: Formulation, estimate: FrequencyEstimate) -> Match |
     if pooling.weights is not None and not apart.order.takes_weights:
         return None
     loss = formulation.loss.after_pooling
-    rest = Formulation(loss, apart.rest.constraints)
+    rest = apart.rest.with_loss(loss)
     form = closed_form_for(rest, estimate)
     if form is None:
         return None

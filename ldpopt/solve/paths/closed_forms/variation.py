@@ -44,7 +44,7 @@ def smoothed(formulation: Formulation, estimate: FrequencyEstimate) -> Smoothed 
     smoothing = formulation.loss.smoothing(d)
     if smoothing is None:
         return None
-    rest = Formulation(smoothing.squares.after_pooling, formulation.constraints)
+    rest = formulation.with_loss(smoothing.squares.after_pooling)
     if not (rest.is_box(d) and has_common_bounds(rest, d)):
         return None
     form = closed_form_for(rest, estimate)
