@@ -95,7 +95,7 @@ def _slope(formulation: Formulation, start: FrequencyEstimate, point: Array) -> 
 
 def _order_gap(order: ForestOrder, slope: Array, f: Array, caps: Array, total: float) -> SizedGap:
     """Return the bound under an order."""
-    from ldpopt.solve.certificate.tree_prices import smallest_product, lowest_sums  # imports numba
+    from ldpopt.solve.certificate.tree_prices import lowest_sums, smallest_product  # imports numba
 
     rise = inner(slope, f)
     d = f.shape[-1]
