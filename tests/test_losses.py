@@ -651,6 +651,16 @@ def test_losses_are_finite_between_the_ends_of_their_domain():
     assert losses.LeastSquares().domain(()) == (-math.inf, math.inf)
 
 
+def test_counts_of_none_and_all_have_one_slope_at_their_ends_of_the_domain():
+    """The other term is 0/0 there, since P is 0 or 1 to the last bit."""
+    estimate = oracles.SUE(epsilon=1.0, d=2).estimate([0, N], N)
+    loss = losses.BinomialMLE()
+    floor, slope = loss.constants(estimate)
+    ends = np.array([-floor, 1 - floor]) / slope
+    assert list(floor + slope * ends) == [0, 1]
+    assert_allclose(loss.gradient(ends, estimate), [slope, -slope])
+
+
 def test_only_a_loss_that_is_not_convex_has_a_majorant():
     with pytest.raises(NotImplementedError, match=r"LeastSquares\(\) has no majorant"):
         losses.LeastSquares().majorant(np.zeros(2), FrequencyEstimate([0.5, 0.2]))

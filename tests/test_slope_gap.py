@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ldpopt import FrequencyEstimate, Problem, losses
-from ldpopt.constraints import Bounds, Monotone, Near, NonNegative, SumsTo
+from ldpopt.constraints import Bounds, Linear, Monotone, Near, NonNegative, SumsTo
 from ldpopt.solve.certificate import polyhedron
 from ldpopt.solve.slope_gap import slope_gap
 from ldpopt.solve.status import Status
@@ -14,6 +14,9 @@ SIMPLEX = [NonNegative(), SumsTo(1.0)]
 LAST = np.arange(D, 0, -1.0) / np.sum(np.arange(1.0, D + 1))
 RAW = LAST + np.random.default_rng(3).normal(0, 0.05, (4, D))
 SQUARES = losses.LeastSquares()
+WEIGHTED = losses.WeightedLeastSquares(np.linspace(0.5, 2.0, D))
+# The mean of the values' places, which is 5 at LAST.
+PLACES = np.arange(float(D))
 CASES = {
     "1-norm": (SQUARES, [Near(LAST, 0.2, 1)]),
     "1-norm, wide": (SQUARES, [Near(LAST, 2.0, 1)]),
@@ -21,6 +24,13 @@ CASES = {
     "2-norm": (SQUARES, [Near(LAST, 0.05)]),
     "2-norm, raised": (SQUARES, [Near(LAST, 0.05), Bounds(0.003, np.inf)]),
     "divergence": (SQUARES, [Near(LAST, 0.01, "kl")]),
+    "row, above": (SQUARES, [Linear([PLACES], lower=[7.0])]),
+    "row, below": (
+        losses.WeightedLeastSquares(np.linspace(0.5, 2.0, D)),
+        [Linear([PLACES], upper=[3.0])],
+    ),
+    "row, equation": (SQUARES, [Linear([PLACES], lower=[6.0], upper=[6.0])]),
+    "row, wide": (SQUARES, [Linear([PLACES], upper=[15.0])]),
     "two terms": (SQUARES + 0.01 * losses.KLTo(LAST), [Near(LAST, 0.05)]),
     "groups": (SQUARES + 0.02 * losses.GroupNorm([[0, 1, 2], [3, 4, 5, 6]]), []),
     "largest": (losses.MaxAbsolute(), []),
@@ -61,6 +71,20 @@ def test_no_gap_is_smaller_than_the_true_one(case):
             excess = problem.loss.value(f, estimate) - best.objective
             gap = slope_gap(problem, estimate, f).gap
             assert gap >= excess * (1 - 1e-9) - 1e-15
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("scale", [0.999, 1.001])
+def test_a_point_off_its_total_pays_for_it(case, scale):
+    """One of both points has a lower loss than the minimum has, and the other a higher one."""
+    problem = problem_of(case)
+    # Far above the total, so that it has a price.
+    estimate = FrequencyEstimate(RAW[0] + 1)
+    best = problem.solve(estimate)
+    f = scale * best.frequencies
+    excess = problem.loss.value(f, estimate) - best.objective
+    gap = slope_gap(problem, estimate, f).gap
+    assert gap >= excess * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("case", ["1-norm", "1-norm, steep", 2, "kl"])

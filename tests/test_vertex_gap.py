@@ -6,7 +6,15 @@ from numpy.testing import assert_allclose
 from scipy import optimize
 
 from ldpopt import FrequencyEstimate, Problem, losses, oracles
-from ldpopt.constraints import Bounds, Hierarchy, Monotone, NonNegative, SumsTo, Unimodal
+from ldpopt.constraints import (
+    Bounds,
+    GroupTotals,
+    Hierarchy,
+    Monotone,
+    NonNegative,
+    SumsTo,
+    Unimodal,
+)
 from ldpopt.solve import acceptance
 from ldpopt.solve.plan import Outcome, Plan
 from ldpopt.solve.status import Status
@@ -30,13 +38,25 @@ ORDERS = {
 CAPS = np.random.default_rng(3).uniform(0.1, 0.6, D)
 CAPS[ORDERS["chain"].order[0]] = np.inf
 TREE = Hierarchy([-1, 0, 0, 1, 1, 1, 2, 2, 6, 6, 4, 4], total=1.0)
+GROUPS = GroupTotals([[7, 0, 3, 9], [1, 2, 10], [11]], [0.4, 0.35, 0.02])
+BY_GROUP = np.where(np.isin(np.arange(D), [5, 6]), np.inf, np.linspace(0.13, 0.4, D))
 SETS = {
     **{name: (*SIMPLEX, order) for name, order in ORDERS.items()},
     "chain, one cap": (Bounds(0.0, 0.15), SumsTo(1.0), ORDERS["chain"]),
     "chain, caps": (Bounds(0.0, CAPS), SumsTo(1.0), ORDERS["chain"]),
+    "groups": (NonNegative(), GROUPS),
+    "groups, a total": (*SIMPLEX, GROUPS),
+    "groups, caps": (Bounds(0.0, BY_GROUP), GROUPS),
+    "groups, caps, a total": (Bounds(0.0, BY_GROUP), SumsTo(1.0), GROUPS),
     "hierarchy": (TREE,),
     "hierarchy, nonnegative": (TREE, NonNegative()),
 }
+
+
+@pytest.fixture(autouse=True)
+def _groups_of_short_vectors(monkeypatch):
+    """Short vectors have programs, which give more; the sums are the same."""
+    monkeypatch.setattr("ldpopt.solve.vertex_gap.is_long", lambda d: True)
 
 
 def reports(seed, trials=4):
@@ -79,7 +99,10 @@ def test_it_is_nothing_at_a_minimum_and_never_below_the_rise(name, loss):
         assert (bound >= rise * (1 - 1e-6) - 1e-13 * at_best.terms).all()
 
 
-@pytest.mark.parametrize("name", [name for name in SETS if name != "hierarchy"])
+BOUNDED = [name for name in SETS if name not in {"hierarchy", "groups", "groups, caps"}]
+
+
+@pytest.mark.parametrize("name", BOUNDED)
 def test_it_is_at_least_what_a_linear_program_says(name):
     """Where all vertices are seen, a linear function has its exact minimum over them."""
     start = reports(3, trials=10)
@@ -88,12 +111,23 @@ def test_it_is_at_least_what_a_linear_program_says(name):
     slopes = SQUARES.gradient(point, start)
     exact = np.sum(slopes * point, axis=-1) - lowest_products(slopes, SETS[name])
     bound = vertex_gap(problem, start, point).gap
-    if name.startswith("hierarchy"):
+    if name.startswith("hierarchy") or name == "groups, a total":
         assert_allclose(bound, exact, rtol=1e-9)
     else:
         assert (bound >= exact * (1 - 1e-9)).all()
         # Up to d vertices at once, where one of them counts.
         assert (bound <= D * exact).all()
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+@pytest.mark.parametrize("scale", [0.999, 1.001])
+def test_a_point_off_its_totals_pays_for_it(name, scale):
+    start = reports(9, trials=10)
+    problem = Problem(SQUARES, SETS[name])
+    point = scale * problem.solve(start).frequencies
+    slopes = SQUARES.gradient(point, start)
+    exact = np.sum(slopes * point, axis=-1) - lowest_products(slopes, SETS[name])
+    assert (vertex_gap(problem, start, point).gap >= exact * (1 - 1e-9)).all()
 
 
 def gap_at(f, slopes, where):
@@ -112,6 +146,16 @@ def test_by_hand():
     # level .05 no sum is negative, and the bound that level, which is less.
     capped = [Bounds(0.0, [0.6, 0.3, 0.4]), SumsTo(1.0), Monotone([0, 1, 2])]
     assert_allclose(gap_at([0.5, 0.3, 0.2], [0.2, -0.1, 0.1], capped), 0.015)
+    # The first two values can gain .4 * .3 by the second's lower slope, and the last, in no group,
+    # .1 * .2 by going to 0.
+    groups = [NonNegative(), GroupTotals([[0, 1]], [0.9])]
+    assert_allclose(gap_at([0.4, 0.5, 0.1], [0.1, -0.2, 0.2], groups), 0.14)
+    # To its cap .25 the last would gain .15 * .2. Of the others the level is their mean by the
+    # distances .1 and .05, which is 0: the first gains .4 * .1 and the second .05 * .2.
+    capped = [Bounds(0.0, [0.5, 0.55, 0.25]), GroupTotals([[0, 1]], [0.9])]
+    assert_allclose(gap_at([0.4, 0.5, 0.1], [0.1, -0.2, -0.2], capped), 0.08)
+    # Without its cap nothing bounds it.
+    assert gap_at([0.4, 0.5, 0.1], [0.1, -0.2, -0.2], groups) == np.inf
     # Root 0 has the leaves 1 and 2, whose slopes with the root's are .3 and .1; the root is their
     # sum. g·f = .2 + .06 - .04 = .22, and all of the total goes to leaf 2.
     tree = [NonNegative(), Hierarchy([-1, 0, 0], total=1.0)]

@@ -55,7 +55,8 @@ class _Likelihood(SeparableLoss):
             If the estimate cannot be a raw one, or its protocol is unknown.
         """
         oracle = estimate.noise.require_protocol()
-        share = oracle.q + (oracle.p - oracle.q) * estimate.frequencies
+        share = np.asarray((oracle.p - oracle.q) * estimate.frequencies)
+        share += oracle.q
         _require_shares(share, estimate)
         # Rounding may leave a share of 0 or 1 outside by a bit.
         return np.clip(share, 0.0, 1.0, out=share)
@@ -78,7 +79,9 @@ class _Likelihood(SeparableLoss):
     def _probability(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return P, the probability that a report supports a value."""
         floor, slope = self.constants(estimate)
-        return np.asarray(floor + slope * f)
+        probability = np.asarray(slope * f)
+        probability += floor
+        return probability
 
 
 class BinomialMLE(_Likelihood):
@@ -130,13 +133,23 @@ class BinomialMLE(_Likelihood):
         """Return -(p-q) (c/(n P) - (1 - c/n)/(1 - P))."""
         _, slope = self.constants(estimate)
         share = self.shares(estimate)
-        rest = 1 - share
         probability = self._probability(f, estimate)
         # A count of 0 or n has one term only, also at its end of the domain, where 0/0 would be.
+        is_none = share == 0 if share.min() == 0 else None
+        is_all = share == 1 if share.max() == 1 else None
+        # In place: on long vectors fresh memory costs more than arithmetic.
         with np.errstate(divide="ignore", invalid="ignore"):
-            supported = np.where(share > 0, share / probability, 0.0)
-            others = np.where(share < 1, rest / (1 - probability), 0.0)
-        return np.asarray(-slope * (supported - others))
+            difference = np.asarray(share / probability)
+            np.subtract(1.0, probability, out=probability)
+            np.subtract(1.0, share, out=share)
+            others = np.asarray(share / probability)
+        if is_none is not None:
+            difference = np.where(is_none, 0.0, difference)
+        if is_all is not None:
+            others = np.where(is_all, 0.0, others)
+        difference -= others
+        difference *= -slope
+        return difference
 
     def gradient_error(self, f: Array, gradient: Array, estimate: FrequencyEstimate) -> Array:
         """Return the rounding of both terms, which cancel at the minimum without constraints."""

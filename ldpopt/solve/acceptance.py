@@ -135,19 +135,20 @@ def _bound(
         _, gap, terms = box.bound(formulation, start, point, enough)
         return SizedGap(gap, terms)
     is_convex = formulation.constraints == formulation.convex_constraints
+    quick = None
+    # Of kinks that several values share ``box`` knows more than one slope.
+    if is_convex and plan.path == "closed-form" and not box.applies(formulation, start.d):
+        for of_slopes in (vertex_gap, slope_gap):
+            quick = of_slopes(formulation, start, point) or quick
+            if quick is not None and _is_small(quick, tolerance):
+                return quick
+    bound: SizedGap | None = None
     # Multipliers that follow from the gradient come first, also for the points of solvers: they
     # take no program.
-    if is_convex and plan.path == "closed-form":
-        at_vertices = vertex_gap(formulation, start, point)
-        if at_vertices is not None and _is_small(at_vertices, tolerance):
-            return at_vertices
-    bound: SizedGap | None = None
     if is_convex:
-        bound = _at_hand(formulation, start, point, enough)
+        bound = _at_hand(formulation, start, point, enough) or quick
     elif plan.path == "closed-form":
         bound = few_values.quick_gap(formulation, start, point)
-    if bound is None and is_convex and plan.path == "closed-form":
-        bound = slope_gap(formulation, start, point)
     # Of a kink that takes one slope only, and of the curvature nothing.
     if is_convex and not _is_small(bound, tolerance):
         bound = ball_gap(formulation, start, point, enough) or bound
@@ -211,6 +212,9 @@ def _doubts(
     value = formulation.loss.value(point, start)
     if not np.isfinite(value).all():
         return ["the loss is infinite there"]
+    # A part of the scale is often enough, and all of it takes the loss at 0 as well.
+    if is_within(gap, np.abs(value - formulation.loss.offset(start)), tolerance):
+        return []
     size = size_of(formulation, start, point, value)
     if is_within(gap, size, tolerance):
         return []

@@ -41,6 +41,8 @@ class Region(NamedTuple):
     is_box
         Whether the constraints are bounds and at most one total, so that values interact through
         one multiplier only.
+    tied
+        The constraints that are neither bounds nor totals.
     by_kind
         The constraints by their types, without those that repeat another one; empty where two of
         one type differ.
@@ -56,6 +58,7 @@ class Region(NamedTuple):
     upper_count: int
     total: float | None
     is_box: bool
+    tied: tuple[Constraint, ...]
     by_kind: Mapping[type[Constraint], Constraint]
     kinds: frozenset[type[Constraint]] | None
 
@@ -319,6 +322,12 @@ def _region(loss: Loss, constraints: Sequence[Constraint], d: int) -> Region:
     smallest = float(lower.sum())
     if total is not None:
         _check_total(total, smallest, float(upper.sum()))
+    # Each of them ties values together in a way of its own.
+    tied = tuple(
+        constraint
+        for constraint, box, its_total in zip(constraints, boxes, totals, strict=True)
+        if box is None and its_total is None
+    )
     distinct = _distinct(constraints, boxes, totals)
     by_kind = {type(constraint): constraint for constraint in distinct}
     # Closed forms take each kind once: two of one type have none.
@@ -331,21 +340,10 @@ def _region(loss: Loss, constraints: Sequence[Constraint], d: int) -> Region:
         lower_count=int(np.count_nonzero(np.isfinite(lower))),
         upper_count=int(np.count_nonzero(np.isfinite(upper))),
         total=total,
-        is_box=_is_separate(boxes, totals),
+        is_box=not tied,
+        tied=tied,
         by_kind=by_kind if is_simple else {},
         kinds=frozenset(by_kind) if is_simple else None,
-    )
-
-
-def _is_separate(
-    boxes: Sequence[tuple[Array, Array] | None], totals: Sequence[float | None]
-) -> bool:
-    """Return whether every constraint is bounds or a total.
-
-    Another one ties values together in a way of its own.
-    """
-    return all(
-        box is not None or total is not None for box, total in zip(boxes, totals, strict=True)
     )
 
 

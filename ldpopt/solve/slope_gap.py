@@ -1,4 +1,4 @@
-"""An upper bound of a gap from slopes at hand, on the simplex and in a ball: a few passes.
+"""An upper bound of a gap from slopes at hand, on the simplex, in a ball or under a row.
 
 It is meant for acceptance, as ``quick_gap`` is, and for the points of closed forms. Let g be any
 subgradient of the loss at f, and n any vector with n·(s - f) <= slack for all s of the ball. Then
@@ -10,20 +10,25 @@ and over {s >= lower, Σs = total} the first term is largest where all that the 
 the total is at the smallest entry of g + μ n. At a minimum the entries of the values above their
 bounds are equal, so that least squares over these finds μ.
 
-``normals`` has n and its slack, in which rounding counts. That of all other terms does not: it is
-below 1e-13 of the scale that a status is relative to, and a status promises 1e-8 of it.
+``normals`` has n of a ball and its slack. Of a row a·s <= b, n is a and the slack b - a·f. Rounding
+does not count: it is below 1e-13 of the scale that a status is relative to, which promises 1e-8.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.constraints.base import Ball
+from ldpopt.constraints import Constraint, Linear
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.evidence import SizedGap
-from ldpopt.solve.certificate.normals import normal_of, one_ball, slack
+from ldpopt.solve.certificate.normals import Normal, normal_of, plain_slack
+from ldpopt.solve.certificate.parts import absolute_sum, parts_of
 from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.quick_gap import inner
 
 Array = NDArray[np.float64]
 
@@ -38,54 +43,110 @@ def slope_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     Parameters
     ----------
     formulation
-        A convex loss under lower bounds with a total, and at most one ball in a 1-norm, a 2-norm or
-        a divergence.
+        A convex loss under lower bounds with a total, and at most one further constraint: a row of
+        coefficients, or a ball in a 1-norm, a 2-norm or a divergence.
     start
         The estimate.
     point
         f, of the estimate's shape.
     """
     loss = formulation.loss
-    if not loss.convex:
+    d = start.d
+    region = formulation.region(d)
+    is_simplex = region.lower_count == d and not region.upper_count
+    if region.total is None or not is_simplex or len(region.tied) > 1 or not loss.convex:
         return None
-    ball, around = one_ball(formulation) or (None, formulation)
-    region = around.region(start.d)
-    is_simplex = region.lower_count == start.d and not region.upper_count
-    if region.total is None or not region.is_box or not is_simplex:
+    cut = region.tied[0] if region.tied else None
+    if cut is not None and cut.ball is None and not _is_one_row(cut):
         return None
     slope = loss.gradient(point, start)
-    terms = np.asarray(np.einsum("...v,...v->...", np.abs(slope), np.abs(point)))
-    if not np.isfinite(slope).all():
+    terms = absolute_sum(slope, point)
+    # Not a number either.
+    if not np.isfinite(slope.min()) or not np.isfinite(slope.max()):
         return None
-    paid: Array | float = 0.0
-    above = point - region.lower
-    if ball is not None:
-        slope, paid = _with_ball(slope, ball, point, np.maximum(above, 0.0))
+    above = point if region.lower_is_zero else point - region.lower
     # Only what the lower bounds leave of the total can move.
     left = max(region.total - region.lower_sum, 0.0)
-    rise = np.einsum("...v,...v->...", slope, above) - slope.min(axis=-1) * left
+    paid: Array | float = 0.0
+    if cut is not None:
+        paid = _add_normal(slope, _facing(cut, point), above, left)
+    rise = inner(slope, above) - slope.min(axis=-1) * left
     return SizedGap(np.maximum(rise + paid, 0.0), terms)
 
 
-def _with_ball(slope: Array, ball: Ball, f: Array, above: Array) -> tuple[Array, Array]:
-    """Return g + μ n, and μ times the slack of n.
+def _is_one_row(constraint: Constraint) -> bool:
+    """Return whether a constraint is one row of coefficients, in which no other variable is."""
+    # Of the very type: a class derived from it may state another set.
+    return type(constraint) is Linear and constraint.shape[0] == 1
 
-    ``above`` is how far each value is above its lower bound, by which it counts.
+
+class _Facing(NamedTuple):
+    """A normal at f, and what bounds n·(s - f), shape (...), for any numbers where n is open.
+
+    Of an equation both are the same number, so that μ may have either sign.
     """
-    normal = normal_of(ball, f, _EQUAL * np.abs(f).max(axis=-1, keepdims=True))
-    weight = np.where(normal.is_open, 0.0, above)
+
+    normal: Normal
+    slack: Callable[[Array], Array]
+    is_equation: bool = False
+
+
+def _facing(cut: Constraint, f: Array) -> _Facing:
+    """Return the normal of a ball or a row at f."""
+    ball = cut.ball
+    if ball is not None:
+        normal = normal_of(ball, f, _EQUAL * np.abs(f).max(axis=-1, keepdims=True))
+        return _Facing(normal, lambda vector: plain_slack(ball, normal, vector, f))
+    rows = cut.rows(f.shape[-1])
+    assert rows is not None  # ``_is_one_row``
+    row = rows.matrix.toarray().ravel()
+    value = f @ row
+    below = value - rows.lower[0]
+    above = rows.upper[0] - value
+    # At the side that is nearer. Both may be infinitely far: such a row is never active.
+    is_equation = bool(rows.lower[0] == rows.upper[0])
+    is_upper = (above <= below) | is_equation
+    distance = np.where(is_upper, above, below)
+    sign = np.where(np.isfinite(distance), np.where(is_upper, 1.0, -1.0), 0.0)
+    normal = Normal(sign[..., None] * row, np.zeros(f.shape, dtype=np.bool_), 0.0)
+    slack = np.where(np.isfinite(distance), distance, 0.0)
+    return _Facing(normal, lambda _: slack, is_equation)
+
+
+def _add_normal(slope: Array, facing: _Facing, above: Array, left: float) -> Array:
+    """Turn g into g + μ n less its mean, and return μ times the slack of n and the mean's cost.
+
+    ``above`` is how far each value is above its lower bound, by which it counts, and ``left`` what
+    that sums to in the set.
+    """
+    normal = facing.normal
+    has_open = bool(normal.is_open.any())
+    weight = above
+    if has_open or above.min() < 0:
+        weight = np.where(normal.is_open, 0.0, np.maximum(above, 0.0))
     # Where no value counts, μ is 0.
-    mass = np.maximum(weight.sum(axis=-1, keepdims=True), np.finfo(np.float64).tiny)
-    level = (weight * slope).sum(axis=-1, keepdims=True) / mass
-    middle = (weight * normal.vector).sum(axis=-1, keepdims=True) / mass
-    turned = normal.vector - middle
-    along = (weight * turned * (slope - level)).sum(axis=-1, keepdims=True)
-    squares = (weight * turned**2).sum(axis=-1, keepdims=True)
-    mu = np.where(squares > 0, np.maximum(-along, 0.0) / np.where(squares > 0, squares, 1.0), 0.0)
-    # What makes an open slope that of the others, as far as it may.
-    with np.errstate(over="ignore"):
-        wanted = (level + mu * middle - slope) / np.where(mu > 0, mu, 1.0)
-    vector = normal.with_open(wanted)
+    mass = np.maximum(weight.sum(axis=-1), np.finfo(np.float64).tiny)
+    level = (inner(weight, slope) / mass)[..., None]
+    middle = (inner(weight, normal.vector) / mass)[..., None]
+    slope -= level
+    along = np.zeros(level.shape)
+    squares = np.zeros(level.shape)
+    for _, (g, n, w) in parts_of(slope, normal.vector, weight):
+        turned = n - middle
+        weighted = w * turned
+        along += inner(weighted, g)[..., None]
+        squares += inner(weighted, turned)[..., None]
+    if not facing.is_equation:
+        along = np.minimum(along, 0.0)
+    mu = np.where(squares > 0, -along / np.where(squares > 0, squares, 1.0), 0.0)
+    vector = normal.vector
     # Of a steep slope the conjugate of a divergence is beyond the doubles: then nothing is proved.
     with np.errstate(over="ignore", invalid="ignore"):
-        return slope + mu * vector, np.asarray(mu[..., 0] * slack(ball, vector, f).bound)
+        if has_open:
+            # What makes an open slope that of the others, as far as it may.
+            vector = normal.with_open(middle - slope / np.where(mu > 0, mu, 1.0))
+        paid = mu[..., 0] * facing.slack(vector)
+        for _, (g, n) in parts_of(slope, vector):
+            g += mu * (n - middle)
+        mean = (level + mu * middle)[..., 0]
+        return np.asarray(paid + mean * (above.sum(axis=-1) - left))

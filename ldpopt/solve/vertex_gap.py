@@ -1,4 +1,4 @@
-"""An upper bound of a gap on forests and hierarchies, from the slopes at the vertices of the set.
+"""An upper bound of a gap on forests, hierarchies and groups, from slopes at vertices of the set.
 
 It is meant for acceptance, as ``quick_gap`` is: rounding is not charged. A convex loss has
 L(f) - L(s) <= g·(f - s) for all s, and a linear function is smallest at a vertex of the set. No
@@ -21,6 +21,14 @@ the smallest cap c_k of these (T without one, and c_{d+1} = 0),
 The level is the mean slope of the blocks between 0 and their caps. Of two levels the better counts:
 a sum below 0 is rounding, and counts less as a lower level of all.
 
+**Groups.** Each of long vectors' disjoint groups with totals T_g has a simplex of its own, perhaps
+with caps c. Whatever the levels t_g,
+
+    min_s g·s >= Σ_g T_g t_g + Σ_v c_v min(0, g_v - t_g),
+
+and without caps the lowest slope of the group is its best level. A level is the mean slope of the
+values of a group by their distances to the nearer bound.
+
 **Hierarchies.** All nodes follow from the leaves, whose slopes are the sums of g on their ways from
 the root. The leaves have the total T, and bounds f >= 0 or none: these sets are those of
 ``quick_gap``.
@@ -31,12 +39,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.constraints import Hierarchy
+from ldpopt.closed_form import Groups
+from ldpopt.constraints import Constraint, Hierarchy
 from ldpopt.constraints.isotonic import ForestOrder
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.evidence import SizedGap
-from ldpopt.solve.certificate.parts import absolute_sum
-from ldpopt.solve.certificate.pooled_gap import structure_of
+from ldpopt.solve.certificate.parts import absolute_sum, is_long
+from ldpopt.solve.certificate.pooled_gap import structure_of, with_rest
 from ldpopt.solve.formulation import Formulation, Region
 from ldpopt.solve.quick_gap import inner, is_near_end, plane_gap, smallest
 
@@ -50,7 +59,8 @@ def vertex_gap(formulation: Formulation, start: FrequencyEstimate, point: Array)
     ----------
     formulation
         A smooth convex loss on an order of rooted trees with bounds of 0 and a total, where a
-        single chain may have caps, or on a hierarchy with a total and bounds of 0 or none.
+        single chain may have caps, on a hierarchy with a total and bounds of 0 or none, or on
+        disjoint groups of a long vector with bounds of 0 and perhaps caps.
     start
         The estimate.
     point
@@ -63,8 +73,13 @@ def vertex_gap(formulation: Formulation, start: FrequencyEstimate, point: Array)
     loss = formulation.loss
     if not loss.convex or loss.smooth_part is not loss:
         return None
-    structure = structure_of(formulation, start.d)
     region = formulation.region(start.d)
+    # The look at other sets takes longer.
+    if not any(_is_covered(constraint, start.d) for constraint in region.tied):
+        return None
+    structure = structure_of(formulation, start.d)
+    if isinstance(structure, Groups):
+        return _groups_gap(formulation, start, point, structure, region)
     if isinstance(structure, Hierarchy):
         return _hierarchy_gap(formulation, start, point, structure, region)
     if not isinstance(structure, ForestOrder) or structure.has_equal_values:
@@ -93,6 +108,14 @@ def _slope(formulation: Formulation, start: FrequencyEstimate, point: Array) -> 
     return slope if np.isfinite(slope).all() else None
 
 
+def _is_covered(constraint: Constraint, d: int) -> bool:
+    """Return whether a constraint is an order, a hierarchy or disjoint groups."""
+    # Of the very type: a class derived from it may state another set.
+    is_hierarchy = type(constraint) is Hierarchy
+    has_groups = constraint.disjoint_groups(d) is not None
+    return is_hierarchy or has_groups or constraint.isotonic(d) is not None
+
+
 def _order_gap(order: ForestOrder, slope: Array, f: Array, caps: Array, total: float) -> SizedGap:
     """Return the bound under an order."""
     from ldpopt.solve.certificate.tree_prices import lowest_sums, smallest_product  # imports numba
@@ -109,6 +132,29 @@ def _order_gap(order: ForestOrder, slope: Array, f: Array, caps: Array, total: f
         product = smallest_product(slopes, f.reshape(-1, d), caps, total, chain)
         gap = np.maximum(rise - product.reshape(rise.shape), 0.0)
     return SizedGap(np.asarray(gap), absolute_sum(slope, f))
+
+
+def _groups_gap(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    point: Array,
+    groups: Groups,
+    region: Region,
+) -> SizedGap | None:
+    """Return the bound on groups; None for short vectors and other bounds."""
+    if not is_long(start.d) or not _has_zeros(region, start.d):
+        return None
+    slope = _slope(formulation, start, point)
+    if slope is None:
+        return None
+    from ldpopt.solve.certificate.group_prices import rises  # imports numba
+
+    whole = with_rest(groups, region.total)
+    shape = (-1, start.d)
+    caps = region.upper if region.upper_count else np.empty(0)
+    gaps = rises(slope.reshape(shape), point.reshape(shape), whole.of_value, whole.totals, caps)
+    gap = np.maximum(gaps.reshape(point.shape[:-1]), 0.0)
+    return SizedGap(np.asarray(gap), absolute_sum(slope, point))
 
 
 def _hierarchy_gap(

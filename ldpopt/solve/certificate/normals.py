@@ -33,7 +33,7 @@ class Normal(NamedTuple):
     Attributes
     ----------
     vector
-        n, with 0 where it is open.
+        n, with some number that is allowed where it is open.
     is_open
         Where n may be any number between -largest and largest.
     largest
@@ -62,11 +62,11 @@ def normal_of(ball: Ball, f: Array, near: float) -> Normal:
     if ball.norm == 1:
         is_equal = np.abs(away) <= near
         weights = _weights(ball)
-        return Normal(np.where(is_equal, 0.0, weights * np.sign(away)), is_equal, weights)
+        return Normal(np.copysign(weights, away, out=away), is_equal, weights)
     if ball.norm == 2:
         length = np.linalg.norm(away, axis=-1, keepdims=True)
-        vector = away / np.where(length > 0, length, 1.0)
-        return Normal(vector, np.zeros(f.shape, dtype=np.bool_), 1.0)
+        away /= np.where(length > 0, length, 1.0)
+        return Normal(away, np.zeros(f.shape, dtype=np.bool_), 1.0)
     is_open = (ball.reference == 0) | (f <= near)
     ratio = np.divide(f, ball.reference, out=np.ones(f.shape), where=~is_open)
     return Normal(np.log(ratio), is_open, np.inf)
@@ -100,6 +100,28 @@ def slack(ball: Ball, vector: Array, f: Array) -> Slack:
     # What is left is rounded by its own size, value by value, and so are the last additions.
     rounding = rounding + EPS * _OPERATIONS * (np.abs(largest) + np.sum(sizes, axis=-1))
     return Slack(np.asarray(largest + total + rounding), rounding)
+
+
+def plain_slack(ball: Ball, normal: Normal, vector: Array, f: Array) -> Array:
+    """Return ``slack`` in a few passes, for a normal at f with any numbers where it is open.
+
+    Rounding is not charged. A normal of a norm has the dual norm 1, or 0 at the reference, and
+    r exp(n) is f where n is the logarithm of f/r.
+    """
+    reference = ball.reference
+    if ball.norm != "kl":
+        return np.asarray(ball.radius - _inner(vector, f) + _inner(vector, reference))
+    gained = f.sum(axis=-1) - reference.sum()
+    if normal.is_open.any():
+        # Where r is 0, f can only be 0, and n may be so large that its exponential is infinite.
+        is_held = reference == 0
+        exact = np.where(is_held, 0.0, reference * np.expm1(np.where(is_held, 0.0, vector)))
+        gained += np.where(normal.is_open, exact - (f - reference), 0.0).sum(axis=-1)
+    return np.asarray(ball.radius + gained - _inner(vector, f))
+
+
+def _inner(first: Array, second: Array) -> Array:
+    return np.asarray(np.einsum("...v,...v->...", first, second))
 
 
 def _dual_norm(ball: Ball, vector: Array) -> Array:

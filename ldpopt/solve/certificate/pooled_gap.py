@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form import Groups, KnownMargins
-from ldpopt.constraints import Constraint, Hierarchy, Smooth
+from ldpopt.constraints import Hierarchy, Smooth
 from ldpopt.constraints.isotonic import ForestOrder, Isotonic, PartialOrder, TopSetOrder, joined
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.competitors import reach, stated, within_sublevel
@@ -132,7 +132,7 @@ def _gap_at(prices: Prices, tangent: Tangent, limits: Box) -> Array:
 
 def structure_of(formulation: Formulation, d: int) -> Structure | None:
     """Return what ties the values together beside bounds and a total; None for other sets."""
-    tied = [c for c in formulation.constraints if not _is_separate(c, d)]
+    tied = formulation.region(d).tied
     # No structure has a ball, whose rows would take most of the time of this look.
     if any(c.ball is not None for c in tied):
         return None
@@ -163,10 +163,6 @@ def structure_of(formulation: Formulation, d: int) -> Structure | None:
         return few
     # With the total, which is an equation beside them.
     return equations_of([*tied, *totals], d)
-
-
-def _is_separate(constraint: Constraint, d: int) -> bool:
-    return constraint.total(d) is not None or constraint.box(d) is not None
 
 
 def _prices(structure: Structure, point: _Point, enough: Array | float) -> Iterator[Prices]:
@@ -393,10 +389,7 @@ def _of_variation(smooth: Smooth, point: _Point, enough: Array | float) -> Itera
 
 def _of_groups(groups: Groups, point: _Point) -> Prices:
     """Return the prices of disjoint groups with totals; all other values are one more group."""
-    if point.total is not None and np.any(groups.of_value == groups.number):
-        # Rounded once, as the totals that are stated are.
-        left = math.fsum([point.total, *(-groups.totals).tolist()])
-        groups = Groups(groups.of_value, np.append(groups.totals, left))
+    groups = with_rest(groups, point.total)
     weights = point.freedom
     mass = groups.sums(weights)
     moment = groups.sums(weights * point.slope)
@@ -407,6 +400,15 @@ def _of_groups(groups: Groups, point: _Point) -> Prices:
     excess, rounding = _excess_of_groups(groups, point.f)
     cost = np.sum(np.abs(price) * (excess + rounding), axis=-1)
     return Prices(groups.of_each(price, 0.0), np.zeros(point.f.shape), cost)
+
+
+def with_rest(groups: Groups, total: float | None) -> Groups:
+    """Return groups, and all values in none of them as one more with what the total leaves."""
+    if total is None or not np.any(groups.of_value == groups.number):
+        return groups
+    # Rounded once, as the totals that are stated are.
+    left = math.fsum([total, *(-groups.totals).tolist()])
+    return Groups(groups.of_value, np.append(groups.totals, left))
 
 
 def _excess_of_groups(groups: Groups, f: Array) -> tuple[Array, Array]:

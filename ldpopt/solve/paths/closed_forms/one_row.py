@@ -55,7 +55,7 @@ class _Row(NamedTuple):
 
 def taken_apart(formulation: Formulation, d: int) -> _Row | None:
     """Return the only row and the rest; None for other problems."""
-    tied = [c for c in formulation.constraints if c.box(d) is None and c.total(d) is None]
+    tied = formulation.region(d).tied
     row = _single_row(tied[0], d) if len(tied) == 1 else None
     if row is None:
         return None
@@ -96,12 +96,15 @@ def _has_minima(rest: Formulation, estimate: FrequencyEstimate) -> bool:
     if separable is None:
         return False
     region = rest.region(estimate.d)
+    # With a total, lower bounds keep all values below what they leave of it.
+    if separable.is_square or (region.total is not None and region.lower_count == estimate.d):
+        return True
     # As stated: the end of a loss's domain is no bound that its response keeps away from.
     box = (region.lower, region.upper)
     if region.total is not None:
         box = finite_bounds(*box, region.total)
     # Other losses may grow like a straight line: beyond its slope a price has no minimum.
-    return separable.is_square or all(bool(np.isfinite(end).all()) for end in box)
+    return all(bool(np.isfinite(end).all()) for end in box)
 
 
 def _solved(row: _Row, estimate: FrequencyEstimate, form: Match) -> Array:

@@ -1,0 +1,93 @@
+"""What values of disjoint groups with totals can gain, compiled. Importing this imports numba."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.solve.certificate.kernels import compiled
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+@compiled
+def rises(slope: Array, f: Array, group: Index, totals: Array, caps: Array) -> Array:
+    """Return upper bounds of max g·(f - s) over s of the groups, shape (trials,).
+
+    Parameters
+    ----------
+    slope, f
+        g and points, shape (trials, d).
+    group
+        The group of each value, shape (d,); as many as there are groups for values in none, which
+        are bounded by 0 and their caps alone.
+    totals
+        Sums of the groups, shape (groups,).
+    caps
+        Upper bounds, shape (d,); empty if no value has one.
+
+    Notes
+    -----
+    Two readings of all: one for the level of each group, one for what each value gains at it.
+    """
+    result = np.empty(len(slope))
+    for trial in range(len(slope)):
+        if len(caps):
+            result[trial] = _between_bounds(slope[trial], f[trial], group, totals, caps)
+        else:
+            result[trial] = _without_caps(slope[trial], f[trial], group, totals)
+    return result
+
+
+@compiled
+def _without_caps(slope: Array, f: Array, group: Index, totals: Array) -> float:
+    """Return the rise where all of a total goes where the slope of its group is lowest."""
+    number = len(totals)
+    lowest = np.full(number + 1, np.inf)
+    lowest[number] = 0.0
+    for v in range(len(f)):
+        lowest[group[v]] = min(lowest[group[v]], slope[v])
+    # A value in no group has no end to go to.
+    if lowest[number] < 0.0:
+        return np.inf
+    sums = np.zeros(number + 1)
+    rise = 0.0
+    for v in range(len(f)):
+        # A lowest slope may be far from 0: taken off first, little cancels.
+        rise += (slope[v] - lowest[group[v]]) * f[v]
+        sums[group[v]] += f[v]
+    for k in range(number):
+        rise += lowest[k] * (sums[k] - totals[k])
+    return rise
+
+
+@compiled
+def _between_bounds(slope: Array, f: Array, group: Index, totals: Array, caps: Array) -> float:
+    """Return the rise where each value goes to the end that its slope above the level points to."""
+    number = len(totals)
+    mass = np.zeros(number + 1)
+    moment = np.zeros(number + 1)
+    sums = np.zeros(number + 1)
+    for v in range(len(f)):
+        weight = max(min(f[v], caps[v] - f[v]), 0.0)
+        mass[group[v]] += weight
+        moment[group[v]] += weight * slope[v]
+        sums[group[v]] += f[v]
+    # Values in no group have the level 0, and groups at their bounds may have any.
+    level = np.zeros(number + 1)
+    rise = 0.0
+    for k in range(number):
+        if mass[k] > 0.0:
+            level[k] = moment[k] / mass[k]
+        rise += level[k] * (sums[k] - totals[k])
+    # No value of a group is above its total, which may be less than a cap or take its place.
+    ceiling = np.full(number + 1, np.inf)
+    ceiling[:number] = totals
+    for v in range(len(f)):
+        left = slope[v] - level[group[v]]
+        if left >= 0.0:
+            rise += left * f[v]
+        else:
+            rise += left * (f[v] - min(caps[v], ceiling[group[v]]))
+    return rise
