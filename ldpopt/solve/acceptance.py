@@ -41,6 +41,7 @@ from ldpopt.solve.plan import Outcome, Plan
 from ldpopt.solve.quick_gap import quick_gap
 from ldpopt.solve.slope_gap import slope_gap
 from ldpopt.solve.status import ACCURACIES, Accuracy, Status, Tolerances
+from ldpopt.solve.variation_gap import variation_gap
 from ldpopt.solve.vertex_gap import vertex_gap
 
 Array = NDArray[np.float64]
@@ -136,9 +137,10 @@ def _bound(
         return SizedGap(gap, terms)
     is_convex = formulation.constraints == formulation.convex_constraints
     quick = None
-    # Of kinks that several values share ``box`` knows more than one slope.
-    if is_convex and plan.path == "closed-form" and not box.applies(formulation, start.d):
-        for of_slopes in (vertex_gap, slope_gap):
+    if is_convex and plan.path == "closed-form":
+        # Of kinks that several values share ``box`` knows more slopes than the last two.
+        on_box = box.applies(formulation, start.d)
+        for of_slopes in (variation_gap,) if on_box else (vertex_gap, slope_gap):
             quick = of_slopes(formulation, start, point) or quick
             if quick is not None and _is_small(quick, tolerance):
                 return quick

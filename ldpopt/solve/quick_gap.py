@@ -20,6 +20,8 @@ over the set, or over any larger one. Its maximum is
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -49,32 +51,45 @@ def quick_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     point
         f, of the estimate's shape.
     """
-    region = formulation.region(start.d)
     loss = formulation.loss
     if loss.smooth_part is not loss or is_near_end(formulation, start, point):
         return None
+    return gap_of_slopes(formulation, start, point, lambda: loss.gradient(point, start))
+
+
+def gap_of_slopes(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    point: Array,
+    slopes: Callable[[], Array],
+) -> SizedGap | None:
+    """Return the bound from any subgradient of the loss at f, which ``slopes`` computes.
+
+    None is returned for other sets, before that is computed. Its array may be overwritten.
+    """
+    region = formulation.region(start.d)
     if region.total is not None and (region.lower_count or region.upper_count):
-        return _bounded_gap(formulation, start, point, region, region.total)
-    modulus = smallest(loss.curvature(start))
+        return _bounded_gap(slopes, point, region, region.total)
+    modulus = smallest(formulation.loss.curvature(start))
     if modulus <= 0:
         return None
-    gradient = loss.gradient(point, start)
     if region.total is not None:
-        return plane_gap(gradient, point, modulus, region.total)
-    return _box_gap(gradient, point, modulus, region)
+        return plane_gap(slopes(), point, modulus, region.total)
+    return _box_gap(slopes(), point, modulus, region)
 
 
 def _bounded_gap(
-    formulation: Formulation, start: FrequencyEstimate, point: Array, region: Region, total: float
+    slopes: Callable[[], Array], point: Array, region: Region, total: float
 ) -> SizedGap | None:
-    """Return the maximum over the total and bounds; None unless each value has the same kinds."""
-    if region.lower_count < start.d:
+    """Return the maximum over the total and bounds; None unless each value has the same kinks."""
+    d = point.shape[-1]
+    if region.lower_count < d:
         return None
     if not region.upper_count:
-        return _simplex_gap(formulation.loss.gradient(point, start), point, region, total)
-    if region.upper_count < start.d:
+        return _simplex_gap(slopes(), point, region, total)
+    if region.upper_count < d:
         return None
-    return _capped_gap(formulation.loss.gradient(point, start), point, region, total)
+    return _capped_gap(slopes(), point, region, total)
 
 
 def is_near_end(formulation: Formulation, start: FrequencyEstimate, point: Array) -> bool:

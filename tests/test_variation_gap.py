@@ -1,0 +1,155 @@
+"""Gaps with a price on variation: never too small, and small at the minima of closed forms."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from ldpopt import FrequencyEstimate, Problem, losses
+from ldpopt.constraints import Bounds, Monotone, NonNegative, SumsTo
+from ldpopt.losses import LeastSquares, TotalVariation
+from ldpopt.solve.certificate import box
+from ldpopt.solve.status import Status
+from ldpopt.solve.variation_gap import variation_gap
+
+D = 24
+RAW = np.repeat([0.0, 0.1, 0.02, 0.0, 0.08, 0.05], 4) + np.random.default_rng(3).normal(
+    0, 0.03, (5, D)
+)
+SHUFFLED = np.random.default_rng(4).permutation(D)
+FLOOR = Bounds(0.01, np.inf)
+SETS = {
+    "nothing": [],
+    "nonnegative": [NonNegative()],
+    "total": [SumsTo(1.0)],
+    "simplex": [NonNegative(), SumsTo(1.0)],
+    "floor": [FLOOR, SumsTo(1.0)],
+    "capped": [Bounds(0.0, 0.07), SumsTo(1.0)],
+    "box": [Bounds(0.0, 0.07)],
+}
+ORDERS = {"as they stand": None, "shuffled": SHUFFLED, "some values": SHUFFLED[:15]}
+
+
+def loss_of(order, price=0.02):
+    return 2 * LeastSquares() + price * TotalVariation(ORDERS[order])
+
+
+@pytest.mark.parametrize("price", [1e-3, 0.02, 1.0])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", SETS)
+def test_minima_are_proved_by_it_alone(name, order, price, monkeypatch):
+    def bound(*_):
+        raise AssertionError("other slopes were looked for")
+
+    monkeypatch.setattr(box, "bound", bound)
+    problem = Problem(loss_of(order, price), SETS[name])
+    solution = problem.solve(RAW)
+    assert solution.path == "closed-form"
+    assert solution.status is Status.OPTIMAL
+    gap, terms = variation_gap(problem, solution.start, solution.frequencies)
+    assert gap.shape == terms.shape == (5,)
+    assert (gap <= 1e-13 * terms).all()
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", SETS)
+def test_no_gap_is_smaller_than_the_true_one(name, order):
+    """Between the minimum and points of the set with as many jumps, with fewer, and with none."""
+    loss = loss_of(order)
+    problem = Problem(loss, SETS[name])
+    start = FrequencyEstimate(RAW)
+    best = problem.solve(start)
+    others = [
+        problem.minimise(np.roll(RAW, 1, axis=0)),
+        Problem(loss_of(order, 0.5), SETS[name]).minimise(RAW),
+        np.full(RAW.shape, 1 / D),
+    ]
+    for share in (1e-4, 0.1, 1.0):
+        for other in others:
+            f = (1 - share) * best.frequencies + share * other
+            excess = loss.value(f, start) - best.objective
+            gap = variation_gap(problem, start, f).gap
+            assert (excess > 0).all()
+            assert (gap >= excess * (1 - 1e-9) - 1e-15).all()
+
+
+@pytest.mark.parametrize("name", ["total", "simplex", "floor", "capped"])
+@pytest.mark.parametrize("scale", [0.999, 1.001])
+def test_a_point_off_its_total_pays_for_it(name, scale):
+    problem = Problem(loss_of("shuffled"), SETS[name])
+    # Far above the total, and far below it, so that it has a price.
+    for start in (FrequencyEstimate(RAW + 1), FrequencyEstimate(RAW - 1)):
+        best = problem.solve(start)
+        f = scale * best.frequencies
+        excess = problem.loss.value(f, start) - best.objective
+        assert (variation_gap(problem, start, f).gap >= excess * (1 - 1e-9)).all()
+
+
+def gap_at(f, slopes, where, price):
+    """Return the bound at a point where the squares have these slopes."""
+    problem = Problem(LeastSquares() + price * TotalVariation(), where)
+    start = FrequencyEstimate(np.subtract(f, slopes))
+    return variation_gap(problem, start, np.array(f)).gap
+
+
+SIMPLEX = SETS["simplex"]
+
+
+@pytest.mark.parametrize(
+    ("f", "slopes", "where", "price", "expected"),
+    [
+        # The jump down has y = -.1: slopes .1 + .1 and .4 - .1, and f is at the first alone.
+        pytest.param([1.0, 0.0], [0.1, 0.4], SIMPLEX, 0.1, 0.0, id="one jump"),
+        # Slopes .1 + .1 and .1 - .1: all of the total would go to the second.
+        pytest.param([1.0, 0.0], [0.1, 0.1], SIMPLEX, 0.1, 0.2, id="a jump too far"),
+        # The mean slope is .25. The first value passes on -.1 at most, and keeps .15 - .25 + .1.
+        pytest.param([0.5, 0.5], [0.1, 0.4], SIMPLEX, 0.15, 0.0, id="a run"),
+        # Slopes .1 + .1 and .4 - .1: half of the total would move by .1.
+        pytest.param([0.5, 0.5], [0.1, 0.4], SIMPLEX, 0.1, 0.05, id="a run that should jump"),
+        # Zeros between jumps up and down: y is -.1, then at most .1 - the level is .2 + .1.
+        pytest.param(
+            [0.5, 0.0, 0.0, 0.5], [0.2, 0.3, 0.5, 0.2], SIMPLEX, 0.1, 0.0, id="zeros between"
+        ),
+        # The two zeros have .7 together, where twice the level .3 and twice the price are needed.
+        pytest.param(
+            [0.5, 0.0, 0.0, 0.5], [0.2, 0.3, 0.4, 0.2], SIMPLEX, 0.1, 0.1, id="zeros too cheap"
+        ),
+        # Both slopes are 0 with y = .1: without a total that is the level.
+        pytest.param([0.5, 0.5], [0.1, -0.1], [], 0.1, 0.0, id="no total"),
+        # With y = .05 each slope is .05 off: half the sum of the squares.
+        pytest.param([0.5, 0.5], [0.1, -0.1], [], 0.05, 0.0025, id="no total, a low price"),
+    ],
+)
+def test_the_bound_is_that_by_hand(f, slopes, where, price, expected):
+    assert_allclose(gap_at(f, slopes, where, price), expected, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("loss", "where"),
+    [
+        (LeastSquares(), SIMPLEX),
+        (losses.L1To(np.full(D, 1 / D)), SIMPLEX),
+        (loss_of("shuffled") + 0.1 * losses.L1To(np.full(D, 1 / D)), SIMPLEX),
+        (loss_of("shuffled") + 0.1 * TotalVariation(), SIMPLEX),
+        (TotalVariation(), SIMPLEX),
+        (losses.HardThreshold(0.1) + 0.1 * TotalVariation(), SIMPLEX),
+        (loss_of("shuffled"), [*SIMPLEX, Monotone(np.arange(D))]),
+        (loss_of("shuffled"), [Bounds(0.0, np.append(np.full(D - 1, np.inf), 1.0)), SumsTo(1.0)]),
+    ],
+)
+def test_other_losses_and_sets_are_left_to_others(loss, where):
+    inside = np.full(D, 1 / D)
+    assert variation_gap(Problem(loss, where), FrequencyEstimate(RAW[0]), inside) is None
+
+
+def test_an_infinite_slope_proves_nothing():
+    start = FrequencyEstimate(np.full(4, 0.25))
+    problem = Problem(losses.KullbackLeibler() + 0.1 * TotalVariation(), SIMPLEX)
+    assert variation_gap(problem, start, np.array([0.5, 0.5, 0.0, 0.0])) is None
+
+
+def test_a_term_that_counts_nothing_is_no_price():
+    loss = LeastSquares() + 0.02 * TotalVariation() + 0.0 * TotalVariation(SHUFFLED)
+    problem = Problem(loss, SIMPLEX)
+    solution = problem.solve(RAW)
+    gap, terms = variation_gap(problem, solution.start, solution.frequencies)
+    assert (gap <= 1e-13 * terms).all()
