@@ -141,10 +141,12 @@ def test_other_losses_and_sets_are_left_to_others(loss, where):
     assert variation_gap(Problem(loss, where), FrequencyEstimate(RAW[0]), inside) is None
 
 
-def test_an_infinite_slope_proves_nothing():
+@pytest.mark.parametrize("smallest", [0.0, 1e-10])
+def test_nothing_is_proved_at_the_end_of_a_domain(smallest):
     start = FrequencyEstimate(np.full(4, 0.25))
     problem = Problem(losses.KullbackLeibler() + 0.1 * TotalVariation(), SIMPLEX)
-    assert variation_gap(problem, start, np.array([0.5, 0.5, 0.0, 0.0])) is None
+    f = np.array([0.5, 0.5 - 2 * smallest, smallest, smallest])
+    assert variation_gap(problem, start, f) is None
 
 
 def test_a_term_that_counts_nothing_is_no_price():
