@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from ldpopt import FrequencyEstimate, Problem, losses
+from ldpopt import FrequencyEstimate, Problem, losses, oracles
 from ldpopt.constraints import Bounds, Monotone, NonNegative, SumsTo
 from ldpopt.losses import LeastSquares, TotalVariation
 from ldpopt.solve.certificate import box
@@ -141,12 +141,21 @@ def test_other_losses_and_sets_are_left_to_others(loss, where):
     assert variation_gap(Problem(loss, where), FrequencyEstimate(RAW[0]), inside) is None
 
 
-@pytest.mark.parametrize("smallest", [0.0, 1e-10])
-def test_nothing_is_proved_at_the_end_of_a_domain(smallest):
+def test_an_infinite_slope_proves_nothing():
     start = FrequencyEstimate(np.full(4, 0.25))
     problem = Problem(losses.KullbackLeibler() + 0.1 * TotalVariation(), SIMPLEX)
-    f = np.array([0.5, 0.5 - 2 * smallest, smallest, smallest])
-    assert variation_gap(problem, start, f) is None
+    assert variation_gap(problem, start, np.array([0.5, 0.5, 0.0, 0.0])) is None
+
+
+def test_nothing_is_proved_at_the_end_of_a_domain():
+    start = oracles.OUE(epsilon=1.0, d=3).estimate(np.array([40, 30, 20]), 60)
+    likelihood = losses.BinomialMLE()
+    first, _ = likelihood.domain(likelihood.constants(start))
+    problem = Problem(likelihood + 0.1 * TotalVariation(), [SumsTo(1.0)])
+    for distance, is_proved in ((1e-10, False), (1e-3, True)):
+        lowest = first + distance
+        f = np.array([lowest, 0.4, 0.6 - lowest])
+        assert (variation_gap(problem, start, f) is not None) == is_proved
 
 
 def test_a_term_that_counts_nothing_is_no_price():
