@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from ldpopt import Problem, certify, losses
-from ldpopt.constraints import Bounds, Custom, Fixed, GroupTotals, Linear, NonNegative, SumsTo
+from ldpopt.constraints import Bounds, Custom, Fixed, GroupTotals, Linear, Near, NonNegative, SumsTo
 from ldpopt.losses import KullbackLeibler, LeastAbsolute, LeastSquares
 from ldpopt.solve.certificate import polyhedron
 from tests.tolerances import CERTIFIED
@@ -49,6 +49,21 @@ def test_a_constraint_that_does_not_hold_changes_no_multiplier_and_takes_no_prog
     assert [np.ravel(part).tolist() for part in duals.pop("ball")] == [[0.0]]
     for name, expected in without.duals.items():
         assert_allclose(duals[name], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_divergence_that_is_far_from_its_limit_leaves_bounds_their_multipliers(seed):
+    """It states f >= 0 as well, and a solver's multipliers may be shared between the two."""
+    rng = np.random.default_rng(seed)
+    reference = rng.dirichlet(np.ones(6))
+    raw = reference + rng.normal(0, 0.15, 6)
+    loss = losses.Huber(0.05)
+    solution = Problem(loss, [*SIMPLEX, Near(reference, 3.0, "kl")]).solve(raw)
+    without = Problem(loss, SIMPLEX).solve(raw)
+    assert solution.path == "conic"
+    assert_allclose(solution.duals["Near"], 0.0, atol=1e-9)
+    for name, expected in without.duals.items():
+        assert_allclose(solution.duals[name], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("rows", ROWS, ids=str)

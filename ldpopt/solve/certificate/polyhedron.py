@@ -185,9 +185,16 @@ def _within(
         return _explained(_best_proof(tangent, rows, bounds, scale), tangent, rows, bounds)
     # Where no curved constraint holds, the linear ones alone prove a point, without a program.
     proof = _best_proof(tangent, rows, bounds, scale, with_programs=False)
+    of_curved = cone.no_multipliers(source)
     if proof.gap <= scale.sufficient:
-        return _explained(proof, tangent, rows, bounds, cone.no_multipliers(source))
-    return cone.evidence(tangent, rows, source, bounds, max(sufficient, TARGET))
+        return _explained(proof, tangent, rows, bounds, of_curved)
+    result = cone.evidence(tangent, rows, source, bounds, max(sufficient, TARGET))
+    # A divergence states f >= 0 as well, and would share the multipliers of bounds though its limit
+    # is far: they are those of the linear constraints if these prove as much.
+    if np.isfinite(proof.gap) and proof.gap <= 2 * result.gap:
+        linear = _explained(proof, tangent, rows, bounds, of_curved)
+        return linear._replace(gap=np.minimum(proof.gap, result.gap))
+    return result
 
 
 def _best_proof(
