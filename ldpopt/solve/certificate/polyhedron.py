@@ -190,8 +190,8 @@ def _within(
         return _explained(proof, tangent, rows, bounds, of_curved)
     result = cone.evidence(tangent, rows, source, bounds, max(sufficient, TARGET))
     # A divergence states f >= 0 as well, and would share the multipliers of bounds though its limit
-    # is far: they are those of the linear constraints if these prove as much.
-    if np.isfinite(proof.gap) and proof.gap <= 2 * result.gap:
+    # is far: near a minimum they are those of the linear constraints if these prove as much.
+    if proof.gap <= min(scale.small, 2 * result.gap):
         linear = _explained(proof, tangent, rows, bounds, of_curved)
         return linear._replace(gap=np.minimum(proof.gap, result.gap))
     return result
