@@ -191,7 +191,7 @@ def _within(
     result = cone.evidence(tangent, rows, source, bounds, max(sufficient, TARGET))
     # A divergence states f >= 0 as well, and would share the multipliers of bounds though its limit
     # is far: near a minimum they are those of the linear constraints if these prove as much.
-    if proof.gap <= min(scale.small, 2 * result.gap):
+    if proof.gap <= scale.small and proof.gap <= 2 * result.gap:
         linear = _explained(proof, tangent, rows, bounds, of_curved)
         return linear._replace(gap=np.minimum(proof.gap, result.gap))
     return result
