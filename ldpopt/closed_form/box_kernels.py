@@ -78,12 +78,11 @@ def _multiplier(
         # Below the first every value is at its upper bound, above the second at its lower one.
         low = min(low, (row[v] - upper[v]) / share[v])
         high = max(high, (row[v] - lower[v]) / share[v])
-    scale = max(1.0, abs(total))
     mu = min(max(0.0, low), high)
     for _ in range(_STEPS):
         mass, slope = _clipped(row, mu, share, lower, upper, lanes[0], lanes[1])
         excess = mass - total
-        if abs(excess) <= _EXACT * scale:
+        if abs(excess) <= _EXACT * abs(total):
             break
         if excess > 0.0:
             low = mu

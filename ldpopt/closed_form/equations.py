@@ -70,9 +70,8 @@ def with_equations(f: Array, matrix: Any, right: Array, lower: Array, upper: Arr
     kind = _LongPlace if is_dense else _Place
     held = np.ascontiguousarray(columns.toarray()) if is_dense else columns
     place = kind(f, held, right, lower, upper, np.zeros(len(right)))
-    scale = max(1.0, float(np.max(np.abs(right), initial=0.0)))
     for _ in range(_MAX_STEPS):
-        if place.missed <= _EPS * scale:
+        if place.missed <= _EPS:
             break
         better = _next(place)
         if better is None:
@@ -92,7 +91,9 @@ class _Place:
         # The function whose gradient the residual is: ∫ clip, value by value.
         self.point, left, value = self._moved_point()
         self.residual = left - right
-        self.missed = float(np.max(np.abs(self.residual), initial=0.0))
+        # In units of the equations.
+        size = float(np.max(np.abs(right), initial=0.0)) or 1.0
+        self.missed = float(np.max(np.abs(self.residual), initial=0.0)) / size
         self.value = float(value - right @ multipliers)
 
     def _moved_point(self) -> tuple[Array, Array, float]:
@@ -136,7 +137,7 @@ def _next(place: _Place) -> _Place | None:
     """Return the place after a Newton step; None where no step makes progress."""
     normal = place.normal()
     diagonal = np.einsum("ii->i", normal)
-    size = max(float(diagonal.max(initial=0.0)), 1.0)
+    size = float(diagonal.max(initial=0.0)) or 1.0
     diagonal += size * (_LEAST_DAMPING + _DAMPING * min(place.missed, 1.0))
     step: Array = np.asarray(-np.linalg.solve(normal, place.residual), dtype=np.float64)
     slope = float(place.residual @ step)

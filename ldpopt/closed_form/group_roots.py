@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.one_root import EXCESS, MISSED, beyond_precision, root, spanning
+from ldpopt.closed_form.one_root import EXCESS, MISSED, beyond_precision, root, scale_of, spanning
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -127,13 +127,14 @@ def group_roots(
         current[places] = mu
         return excess_of_all(current.reshape(shape)).ravel()[places]
 
-    scale = max(1.0, float(np.abs(groups.totals).max(initial=0.0)))
     numbers = np.arange(current.size)
     flat_ends = (ends[0].ravel(), ends[1].ravel())
-    mu = root(excess, flat_ends, numbers, EXCESS * scale).reshape(shape)
+    mu = root(excess, flat_ends, numbers, EXCESS * scale_of(groups.totals)).reshape(shape)
     f = _shared_by_group(minimiser(groups.of_each(mu, 0.0)), box, groups)
     missed = np.abs(groups.sums(f) - groups.totals)
-    if (missed > MISSED * scale).any():
+    size = np.maximum(np.abs(groups.totals), groups.sums(np.abs(f)))
+    # Written so that NaN counts as missed.
+    if not (missed <= MISSED * size.max(axis=-1, initial=0.0, keepdims=True)).all():
         trial, group = np.unravel_index(int(np.argmax(missed)), shape)
         raise beyond_precision(int(trial), f"the total of group {group}", float(missed.max()))
     return f

@@ -79,7 +79,6 @@ def one_root(
     Cost: about a dozen evaluations of f(μ) for all trials (Chandrupatla 1997).
     """
     trials = np.arange(len(bracket[0]))
-    scale = max(1.0, abs(total))
 
     def excess(mu: Array, trial: NDArray[np.intp]) -> Array:
         f = minimiser(mu[:, None], trial.astype(np.intp))
@@ -88,14 +87,27 @@ def one_root(
     if slope is not None and len(trials) == 1:
         f = _along_slopes(minimiser, bracket, total, slope)
     else:
-        mu = root(excess, bracket, trials, EXCESS * scale)
+        mu = root(excess, bracket, trials, EXCESS * scale_of(total))
         f = minimiser(mu[:, None], trials)
     f = _shared(f, box, total)
-    missed = np.abs(total - f.sum(axis=-1))
-    if (missed > MISSED * scale).any():
-        worst = int(np.argmax(missed))
-        raise beyond_precision(worst, "its total", float(missed[worst]))
+    require_total(np.abs(total - f.sum(axis=-1)), f, total)
     return f
+
+
+def scale_of(total: Array | float) -> float:
+    """Return what the sums of a search are relative to: the largest total, and 1 if all are 0."""
+    return float(np.max(np.abs(total), initial=0.0)) or 1.0
+
+
+def require_total(missed: Array, f: Array, total: float) -> None:
+    """Raise an error unless what the sums of f, shape (trials, d), miss is rounding."""
+    # Of values that cancel, the total is no measure. Written so that NaN counts as missed.
+    if (missed <= MISSED * abs(total)).all():
+        return
+    is_met = missed <= MISSED * np.maximum(abs(total), np.abs(f).sum(axis=-1))
+    if not is_met.all():
+        worst = int(np.argmin(is_met))
+        raise beyond_precision(worst, "its total", float(missed[worst]))
 
 
 def _along_slopes(
@@ -113,7 +125,7 @@ def _along_slopes(
     for _ in range(_MAX_STEPS):
         f = minimiser(np.full((1, 1), mu), only)
         missing = float(f.sum()) - total
-        if abs(missing) <= EXCESS * max(1.0, abs(total)):
+        if abs(missing) <= EXCESS * scale_of(total):
             break
         if missing > 0:
             low = mu
@@ -175,10 +187,7 @@ def weighted_squares(
     result = np.empty(f.shape)
     # What overflows is reported by the sums.
     missed = np.abs(clip_rows(locked_rows(f), share, lower, upper, total, result))
-    # Written so that NaN counts as missed.
-    if not (missed <= MISSED * max(1.0, abs(total))).all():
-        worst = int(np.argmax(np.nan_to_num(missed, nan=np.inf)))
-        raise beyond_precision(worst, "its total", float(missed[worst]))
+    require_total(missed, result, total)
     return result
 
 
@@ -451,7 +460,7 @@ def weighted_deviations(
     # What all before a value can take does not reach it.
     before = np.append(0.0, np.cumsum(slack)[:-1])
     moved = np.clip(abs(rest) - before, 0.0, slack)
-    if abs(rest) - float(moved.sum()) > MISSED * max(1.0, abs(total)):
+    if abs(rest) - float(moved.sum()) > MISSED * max(abs(total), float(np.abs(f).sum())):
         raise InvalidInputError(f"the bounds do not allow a sum of {total:g}")
     f[cheapest] += np.copysign(moved, rest)
     return f

@@ -103,7 +103,7 @@ def _of_deviations(
         (falling, np.minimum, (lower, reference), of_reference - falling),
     ]
     for amount, further, box, sum_of_half in halves:
-        if amount > _ROUNDING * max(1.0, abs(of_reference)):
+        if amount > _ROUNDING * max(radius, abs(of_reference)):
             half = Formulation(rest.loss, (Bounds(*box), SumsTo(sum_of_half)))
             match = closed_form_for(half, estimate)
             if match is None:

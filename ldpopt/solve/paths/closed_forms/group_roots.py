@@ -62,12 +62,13 @@ def _taken_apart(formulation: Formulation, d: int) -> _Grouped | None:
 
 def _with_rest(groups: Groups, total: float) -> Groups | None:
     """Return the groups with what the total leaves to the other values as one more."""
-    left = total - float(groups.totals.sum())
+    of_groups = float(groups.totals.sum())
+    left = total - of_groups
     # Values in no group have the number behind the last one.
     has_others = bool((groups.of_value == groups.number).any())
     if has_others:
         return Groups(groups.of_value, np.append(groups.totals, left))
-    return groups if abs(left) <= _ROUNDING * max(1.0, abs(total)) else None
+    return groups if abs(left) <= _ROUNDING * max(abs(of_groups), abs(total)) else None
 
 
 @solves_family

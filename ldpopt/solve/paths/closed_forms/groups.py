@@ -41,8 +41,9 @@ def _leave_the_rest(
     """Return whether the values outside the groups can hold the rest of the total."""
     if not _are_apart(loss, estimate, groups, nonnegative):
         return False
-    rest = total.total() - groups.totals.sum()
-    if abs(rest) <= _ROUNDING * max(1.0, abs(total.total())):
+    of_groups = groups.totals.sum()
+    rest = total.total() - of_groups
+    if abs(rest) <= _ROUNDING * max(of_groups, abs(total.total())):
         return True
     # Otherwise nobody could hold the rest, or the rest is negative: the constraints conflict, and
     # the conic path names the conflict.

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ldpopt import closed_form
 from ldpopt.closed_form.brackets import End, bracketed_root
+from ldpopt.closed_form.one_root import scale_of
 from ldpopt.constraints import Constraint
 from ldpopt.constraints.base import Polyhedron
 from ldpopt.estimate import FrequencyEstimate
@@ -274,12 +275,13 @@ class _Tilted:
                 step = np.linalg.solve(normal, missed)
             except np.linalg.LinAlgError:  # no value is between its bounds
                 return None
-            if float(np.max(np.abs(missed))) <= _LINEAR * max(1.0, float(np.abs(right).max())):
+            if float(np.max(np.abs(missed))) <= _LINEAR * scale_of(right):
                 # So near, the point is linear in the multipliers: what is missed is shared.
                 f[free] -= moves * (step[:, None] * between).sum(axis=0)
                 f = np.clip(f, *self._box, out=f)
                 rest = np.abs(self._sums(f) - right)
-                is_met = rest[0] <= rounding and bool((rest[1:] <= _SLACK).all())
+                size = float(np.abs(f).sum())
+                is_met = rest[0] <= rounding and bool((rest[1:] <= _SLACK * size).all())
                 return f if is_met else None
             for _ in range(_HALVINGS):
                 ahead, left = self._at_multipliers(equations, right, multipliers + step)

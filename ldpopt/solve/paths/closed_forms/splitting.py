@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.one_root import EXCESS, root
+from ldpopt.closed_form.one_root import EXCESS, root, scale_of
 from ldpopt.constraints.isotonic import ForestOrder
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
@@ -203,7 +203,7 @@ def _around_root(
         of_all[active] = mu
         return np.asarray(minimiser(of_all[:, None])[active].sum(axis=-1) - total)
 
-    mu = root(excess, ends, trials, EXCESS * max(1.0, abs(total)))
+    mu = root(excess, ends, trials, EXCESS * scale_of(total))
     near = []
     for sign, end in ((-1.0, low), (1.0, high)):
         width = _NEAR * np.maximum(np.abs(mu), 1.0)
