@@ -90,7 +90,7 @@ def one_root(
         mu = root(excess, bracket, trials, EXCESS * scale_of(total))
         f = minimiser(mu[:, None], trials)
     f = _shared(f, box, total)
-    require_total(np.abs(total - f.sum(axis=-1)), f, total)
+    _require_total(np.abs(total - f.sum(axis=-1)), f, box, total)
     return f
 
 
@@ -99,12 +99,16 @@ def scale_of(total: Array | float) -> float:
     return float(np.max(np.abs(total), initial=0.0)) or 1.0
 
 
-def require_total(missed: Array, f: Array, total: float) -> None:
+def _require_total(missed: Array, f: Array, box: tuple[Array, Array], total: float) -> None:
     """Raise an error unless what the sums of f, shape (trials, d), miss is rounding."""
-    # Of values that cancel, the total is no measure. Written so that NaN counts as missed.
+    # Written so that NaN counts as missed.
     if (missed <= MISSED * abs(total)).all():
         return
-    is_met = missed <= MISSED * np.maximum(abs(total), np.abs(f).sum(axis=-1))
+    # Of values that cancel, the total is no measure; and a total that the bounds just miss, as the
+    # border allows, has the nearest sum that they do not.
+    lower, upper = (end.sum(axis=-1) for end in box)
+    reached = np.abs(f.sum(axis=-1) - np.clip(total, lower, upper))
+    is_met = reached <= MISSED * np.maximum(abs(total), np.abs(f).sum(axis=-1))
     if not is_met.all():
         worst = int(np.argmin(is_met))
         raise beyond_precision(worst, "its total", float(missed[worst]))
@@ -187,7 +191,7 @@ def weighted_squares(
     result = np.empty(f.shape)
     # What overflows is reported by the sums.
     missed = np.abs(clip_rows(locked_rows(f), share, lower, upper, total, result))
-    require_total(missed, result, total)
+    _require_total(missed, result, box, total)
     return result
 
 

@@ -72,12 +72,11 @@ def judge(
     tolerances = ACCURACIES[accuracy]
     reasons = []
     violation = formulation.violation(point)
-    largest = _largest(violation)
-    # Written so that NaN counts as a violation.
-    if not largest <= tolerances.violation and not _is_rounding(violation, point, tolerances):
+    if not _is_met(formulation, violation, point, tolerances):
         # A closed form does not look for conflicts, so that it may have solved what cannot be.
         feasibility.require_feasible(feasibility.conditions(formulation, None), start.d)
-        reasons.append(f"{_worst(formulation, point)} is violated by {largest:.2g}")
+        worst = _worst(formulation, point)
+        reasons.append(f"{worst} is violated by {_largest(violation):.2g}")
     bound = _bound(formulation, start, point, plan, accuracy)
     # This test comes first: it passes almost always, and spares the loss's value.
     if not is_within(bound.gap, bound.terms, tolerances.gap):
@@ -109,10 +108,16 @@ def _worst(formulation: Formulation, point: Array) -> str:
     return worst.name or repr(worst)
 
 
-def _is_rounding(violation: Array, point: Array, tolerances: Tolerances) -> bool:
-    """Return whether each trial violates its constraints by rounding alone, in its own units."""
+def _is_met(
+    formulation: Formulation, violation: Array, point: Array, tolerances: Tolerances
+) -> bool:
+    """Return whether each trial is in the set but for rounding, in the set's units or its own."""
+    largest = _largest(violation)
+    # The size of a set may take a look at all its numbers. NaN counts as a violation.
+    if largest == 0 or largest <= tolerances.violation * formulation.size(point.shape[-1]):
+        return True
     # Huge frequencies of one trial excuse nothing in another.
-    size = np.maximum(1.0, np.max(np.abs(point), axis=-1))
+    size = np.max(np.abs(point), axis=-1)
     return bool(np.all(violation <= tolerances.violation * size))
 
 

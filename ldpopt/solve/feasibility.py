@@ -7,7 +7,6 @@ no row can be left out (Gleeson, Ryan 1990).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -18,9 +17,9 @@ from ldpopt.constraints import Bounds, Constraint, Fixed, LinearInequalities, No
 from ldpopt.errors import InfeasibleError, SolverError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
-from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.formulation import Formulation, stated_size
 from ldpopt.solve.programs import ConeProgram, LinearProgram, stacked
-from ldpopt.solve.units import own_unit
+from ldpopt.solve.units import unit_of_size
 
 Array = NDArray[np.float64]
 
@@ -204,7 +203,7 @@ def _search(
 
     variable = cp.Variable(d)
     # In units of 1/d, the solver's numbers are of order 1, for which its tolerances are made.
-    unit = unit_of(constraints, d)
+    unit = unit_of_size(stated_size(constraints, d))
     f = (variable if unit == 1 else unit * variable) / d
     anchor = None if unit == 1 else variable
     forms = [form for constraint in constraints for form in constraint.cone_form(f)]
@@ -218,32 +217,6 @@ def _search(
     if solution.status != cp.OPTIMAL or point is None:
         return "undecided", None
     return "feasible", unit * point / d
-
-
-def unit_of(constraints: Sequence[Constraint], d: int) -> float:
-    """Return the power of two next to the largest bound, total or reference of a ball.
-
-    It is 1 where these are at most some hundreds, as those of frequencies are.
-    """
-    sizes = [1.0]
-    for constraint in constraints:
-        sizes += [_largest(end) for end in constraint.box(d) or ()]
-        ball = constraint.ball
-        if ball is not None:
-            sizes.append(_largest(ball.reference))
-        total = constraint.total(d)
-        if total is not None:
-            sizes.append(_largest(total))
-    return own_unit(max(sizes))
-
-
-def _largest(numbers: Array | float) -> float:
-    """Return the largest absolute value among the finite numbers, 0 if there is none."""
-    # One number, as most bounds and totals are, takes a twentieth of what numpy takes for it.
-    if isinstance(numbers, float):
-        return abs(numbers) if math.isfinite(numbers) else 0.0
-    values = np.asarray(numbers)
-    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
 def conflict(constraints: Sequence[Constraint], d: int) -> str:

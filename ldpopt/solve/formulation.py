@@ -216,6 +216,16 @@ class Formulation:
         # Of the loss it depends on this alone.
         return (self.loss.nonnegative_domain, self.constraints, d)
 
+    def size(self, d: int) -> float:
+        """Return the largest number that the constraints state of d values, at most 1.
+
+        Violations count relative to it where no frequency is larger.
+        """
+        total = self.region(d).total
+        if total is not None and abs(total) >= 1:
+            return 1.0
+        return min(stated_size(self.constraints, d), 1.0)
+
     def with_loss(self, loss: Loss) -> Formulation:
         """Return another loss under the same constraints, of which no region is computed twice."""
         return self._with(loss, self.constraints)
@@ -375,6 +385,43 @@ def _common_total(totals: Sequence[float | None]) -> float | None:
         stated = " and ".join(map(repr, values))
         raise InfeasibleError(f"the constraints state different totals: {stated}; keep one of them")
     return values[0] if values else None
+
+
+def stated_size(constraints: Sequence[Constraint], d: int) -> float:
+    """Return the largest number that constraints state of frequencies, 0 if there is none.
+
+    That is a bound, a total, the reference of a ball, or up to 1 the radius of a ball and what a
+    row is compared with. A constraint that does not say which numbers it states counts as 1.
+    """
+    return max((_size_of_one(constraint, d) for constraint in constraints), default=0.0)
+
+
+def _size_of_one(constraint: Constraint, d: int) -> float:
+    total = constraint.total(d)
+    if total is not None:
+        return abs(total)
+    box = constraint.box(d)
+    if box is not None:
+        return max(map(_largest, box))
+    # Orders compare values with each other, and their rows would take long; a number of values is
+    # none of frequencies.
+    if constraint.isotonic(d) is not None or constraint.largest_support is not None:
+        return 0.0
+    ball = constraint.ball
+    if ball is not None:
+        return max(_largest(ball.reference), min(ball.radius, 1.0))
+    groups = constraint.disjoint_groups(d)
+    if groups is not None:
+        return _largest(groups.totals)
+    # What a row is compared with has the unit of its coefficients, which may be any.
+    rows = constraint.rows(d)
+    return 1.0 if rows is None else min(max(_largest(rows.lower), _largest(rows.upper)), 1.0)
+
+
+def _largest(numbers: Array) -> float:
+    """Return the largest absolute value among the finite numbers, 0 if there is none."""
+    values = np.asarray(numbers)
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
 def rounding_of(total: float) -> float:

@@ -29,7 +29,7 @@ from ldpopt.solve.certificate.minorant import minorant
 from ldpopt.solve.certificate.rows import Rows, RowsOfTrials
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.plan import Outcome
-from ldpopt.solve.units import large_unit
+from ldpopt.solve.units import frequency_unit
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -195,7 +195,7 @@ def _face_of(
     with np.errstate(divide="ignore", invalid="ignore"):
         # What a Newton step of each value on its own would be.
         pull = (tangent.slope_towards(price) - price) / formulation.loss.curvature(estimate, f, f)
-    near = _NEAR * large_unit(f)
+    near = _NEAR * frequency_unit(f)
     low = (f - bounds.lower <= near) & (pull >= f - bounds.lower)
     high = (bounds.upper - f <= near) & (-pull >= bounds.upper - f) & ~low
     equal = system.lower == system.upper

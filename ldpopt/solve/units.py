@@ -31,6 +31,8 @@ _STEPS = 200
 
 # Numbers up to 2¹⁰ apart from 1 are taken as they are.
 _NEAR_ONE = 10
+# Largest frequencies down to this are taken as they are: those of long vectors are small.
+_SMALL = 2.0**-30
 # Squares of powers beyond are no normal doubles.
 _FARTHEST = 700
 
@@ -43,9 +45,14 @@ def own_unit(size: float) -> float:
     return float(2.0**exponent) if _NEAR_ONE < abs(exponent) < _FARTHEST else 1.0
 
 
-def large_unit(f: Array) -> float:
-    """Return the power of two near the largest frequency; 1 for those of order 1 and below."""
-    return own_unit(max(1.0, float(np.max(np.abs(f)))))
+def unit_of_size(size: float) -> float:
+    """Return the power of two next to the largest of all frequencies; 1 for usual ones."""
+    return own_unit(size) if size > 1 or size < _SMALL else 1.0
+
+
+def frequency_unit(f: Array) -> float:
+    """Return ``unit_of_size`` of frequencies of any shape."""
+    return unit_of_size(float(np.max(np.abs(f), initial=0.0)))
 
 
 class Units(NamedTuple):

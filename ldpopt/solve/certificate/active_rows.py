@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ldpopt.constraints import LinearInequalities
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import Minorant, Tangent
-from ldpopt.solve.units import large_unit
+from ldpopt.solve.units import frequency_unit
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -43,10 +43,10 @@ _DENSE = 4096
 def rows_at_bounds(f: Array, system: LinearInequalities, near: float) -> tuple[Mask, Mask]:
     """Return which rows are within ``near`` of their lower bound, and which of their upper one.
 
-    The distance counts relative to the largest of 1, |bound| and the unit of large frequencies.
+    The distance counts relative to the largest of 1, |bound| and the unit of the frequencies.
     """
     values = system.matrix @ f
-    unit = large_unit(f)
+    unit = frequency_unit(f)
     with np.errstate(invalid="ignore"):
         at_lower = values - system.lower <= near * np.maximum(unit, np.abs(system.lower))
         at_upper = system.upper - values <= near * np.maximum(unit, np.abs(system.upper))
@@ -72,12 +72,12 @@ def explaining_multipliers(
     at_lower, at_upper
         Which rows may carry a positive and which a negative multiplier.
     near
-        Distance from its bounds, in the unit of large frequencies, at which a value does not count
+        Distance from its bounds, in the unit of the frequencies, at which a value does not count
         as free.
     """
     multipliers = np.zeros(len(system.lower))
     f = tangent.f
-    near = near * large_unit(f)
+    near = near * frequency_unit(f)
     at_low = f - limits.lower <= near
     at_high = limits.upper - f <= near
     # A bound explains any slope towards it. A value that is held by both, or whose slope is

@@ -35,6 +35,7 @@ from ldpopt.solve.certificate.total_prices import (
     sums_of,
 )
 from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.units import frequency_unit
 
 Array = NDArray[np.float64]
 
@@ -183,8 +184,9 @@ class Model(NamedTuple):
         mu = np.zeros(terms.shape)
         gap = np.full(terms.shape, np.inf)
         limit = np.maximum(negligible(tangent.f.shape[-1]) * (terms + self.size), enough)
+        unit = frequency_unit(tangent.f)
         for near in distances(enough):
-            other_mu = usable(multiplier(tangent, self.bounds, near))
+            other_mu = usable(multiplier(tangent, self.bounds, near * unit))
             other_gap = self._gap_at(other_mu, excess)
             mu = np.where(other_gap < gap, other_mu, mu)
             gap = np.minimum(gap, other_gap)

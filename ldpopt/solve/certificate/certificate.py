@@ -74,7 +74,8 @@ class Certificate:
     violation
         Largest violation of a constraint, in units of frequency.
     size
-        What it divides the violation by: the largest |f_v|, but at least 1.
+        What it divides the violation by: the largest |f_v|, or the largest number that the
+        constraints state, but of that 1 at the most.
     reason
         Why the gap of some trial is infinite; on sets that are not bounds and a total, also why
         one is above 1e-8 of the scale. Else empty.
@@ -359,12 +360,19 @@ def _certificate(problem: Formulation, start: FrequencyEstimate, point: Array) -
     return Certificate(
         gap=gap,
         violation=problem.violation(point),
-        size=np.maximum(1.0, np.maximum(largest, -lowest)),
+        size=_size(problem, np.maximum(largest, -lowest), start.d),
         reason=next(iter(reasons), ""),
         scope=problem.loss.scope,
         explain=partial(_multipliers, problem, point, evidence),
         measure=measure,
     )
+
+
+def _size(problem: Formulation, largest: Array, d: int) -> Array:
+    """Return what violations are relative to, given the largest |f_v| of each trial."""
+    # The set's numbers count up to 1: no look at them is needed for larger frequencies.
+    is_large = bool((largest >= 1).all())
+    return largest if is_large else np.maximum(largest, problem.size(d))
 
 
 def _vanishes(problem: Formulation, start: FrequencyEstimate, point: Array) -> Array:

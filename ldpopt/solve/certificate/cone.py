@@ -25,7 +25,7 @@ from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, MixedLoss, T
 from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.certificate.row_programs import bounds_of
 from ldpopt.solve.certificate.rows import Rows, RowsOfTrials, StatedRows
-from ldpopt.solve.units import large_unit, own_unit
+from ldpopt.solve.units import frequency_unit, own_unit
 
 Array = NDArray[np.float64]
 
@@ -69,7 +69,7 @@ def evidence(
     else:
         assert isinstance(tangent, KinkedLoss | MixedLoss)
         # Kinks stand in the objective, where solvers do not see the unit of the frequencies.
-        stated = source.stated_in(large_unit(tangent.f))
+        stated = source.stated_in(frequency_unit(tangent.f))
         proof = _of_kinked_loss(tangent, limits, stated, sufficient)
     explanation = _explanation(proof, tangent, rows, stated, bounds)
     terms = absolute_sum(tangent.slope, tangent.f)

@@ -11,7 +11,7 @@ from ldpopt.constraints import LinearInequalities
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, Tangent
 from ldpopt.solve.programs import LinearProgram, quadratic_multipliers
-from ldpopt.solve.units import large_unit
+from ldpopt.solve.units import frequency_unit
 
 Array = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ def by_linear_program(tangent: Minorant, system: LinearInequalities, limits: Box
         return None
     columns = system.matrix.shape[1]
     cost = np.append(tangent.slope, np.zeros(columns - len(tangent.f)))
-    unit = large_unit(tangent.f)
+    unit = frequency_unit(tangent.f)
     solution = LinearProgram(_counted(system, unit), _ranges(limits, unit)).minimise(cost)
     return solution.multipliers if solution.status == "optimal" else None
 
@@ -51,7 +51,7 @@ def _of_kinked_loss(loss: KinkedLoss, system: LinearInequalities, limits: Box) -
         np.append(system.lower, limits.lower[:d]),
         np.append(system.upper, limits.upper[:d]),
     )
-    unit = large_unit(loss.f)
+    unit = frequency_unit(loss.f)
     up_to_kink = [(None, float(kink)) for kink in place / unit]
     ranges = [*up_to_kink, *_ranges(limits, unit)[d:], *([(0.0, None)] * d)]
     cost = np.concatenate([below, np.zeros(columns - d), above])
@@ -98,7 +98,7 @@ def by_curved_program(tangent: Minorant, system: LinearInequalities, limits: Box
     # whatever the multipliers are, the gap that they prove is computed from the tangent itself.
     modulus = np.where(np.isinf(tangent.modulus), scale, tangent.modulus)
     curvature = np.zeros(columns)
-    unit = large_unit(tangent.f)
+    unit = frequency_unit(tangent.f)
     # Beyond the doubles a curvature is infinite, and the solver gives up: there is no program then.
     with np.errstate(over="ignore"):
         curvature[:d] = unit * (modulus / scale)

@@ -19,14 +19,14 @@ from ldpopt.errors import InvalidInputError, SolverError, WorkersError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.executors import executor_for
 from ldpopt.solve import feasibility, jobs
-from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.formulation import Formulation, stated_size
 from ldpopt.solve.jobs import Job, JobResult
 from ldpopt.solve.paths.closed_forms.one_root import UNBOUNDED
 from ldpopt.solve.plan import Again, Outcome
 from ldpopt.solve.programs import ConeProgram, ConeSolution
 from ldpopt.solve.solvers import COLD, SOLVERS, Running
 from ldpopt.solve.status import ACCURACIES, Status
-from ldpopt.solve.units import own_unit
+from ldpopt.solve.units import unit_of_size
 
 Array = NDArray[np.float64]
 
@@ -550,10 +550,9 @@ class _Stack:
         parts = loss.constants(start), loss.data(start), loss.support(start)
         numbers = numbers_of(formulation, start.d)
         keys = tuple(part.compiled_key(start.d) for part in formulation.constraints)
-        # Large frequencies get a unit of their own; smaller ones than 1/d are left in that one.
+        # Frequencies beyond the usual get a unit of their own.
         largest = float(np.abs(start.frequencies).max())
-        of_constraints = feasibility.unit_of(formulation.constraints, start.d)
-        unit = max(own_unit(max(1.0, largest)), of_constraints)
+        unit = unit_of_size(max(largest, stated_size(formulation.constraints, start.d)))
         given_ones = formulation, start, solver, settings, given, running
         return cls(*given_ones, *parts, numbers, keys, unit, largest)
 
