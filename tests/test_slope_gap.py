@@ -112,6 +112,14 @@ def test_a_point_inside_the_ball_pays_for_what_is_left_of_it(case):
     assert slope_gap(problem, estimate, f).gap >= excess * (1 - 1e-6)
 
 
+def test_slopes_that_overflow_prove_nothing():
+    loss = losses.WeightedLeastSquares(np.geomspace(1.0, 1e14, D))
+    problem = Problem(loss, [*SIMPLEX, Near(LAST, 2.0, "kl")])
+    far = np.zeros(D)
+    far[-2:] = 0.5
+    assert np.isposinf(slope_gap(problem, FrequencyEstimate(RAW[0]), far).gap)
+
+
 @pytest.mark.parametrize(
     "sets",
     [

@@ -70,8 +70,10 @@ def slope_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     paid: Array | float = 0.0
     if cut is not None:
         paid = _add_normal(slope, _facing(cut, point), above, left)
-    rise = inner(slope, above) - slope.min(axis=-1) * left
-    return SizedGap(np.maximum(rise + paid, 0.0), terms)
+    with np.errstate(invalid="ignore"):
+        gap = inner(slope, above) - slope.min(axis=-1) * left + paid
+    # What overflows proves nothing.
+    return SizedGap(np.where(np.isfinite(gap), np.maximum(gap, 0.0), np.inf), terms)
 
 
 def _is_one_row(constraint: Constraint) -> bool:
