@@ -72,7 +72,7 @@ def judge(
     tolerances = ACCURACIES[accuracy]
     reasons = []
     violation = formulation.violation(point)
-    if not _is_met(formulation, violation, point, tolerances):
+    if not _is_met(formulation, start, violation, point, tolerances):
         # A closed form does not look for conflicts, so that it may have solved what cannot be.
         feasibility.require_feasible(feasibility.conditions(formulation, None), start.d)
         worst = _worst(formulation, point)
@@ -109,12 +109,16 @@ def _worst(formulation: Formulation, point: Array) -> str:
 
 
 def _is_met(
-    formulation: Formulation, violation: Array, point: Array, tolerances: Tolerances
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    violation: Array,
+    point: Array,
+    tolerances: Tolerances,
 ) -> bool:
     """Return whether each trial is in the set but for rounding, in the set's units or its own."""
     largest = _largest(violation)
     # The size of a set may take a look at all its numbers. NaN counts as a violation.
-    if largest == 0 or largest <= tolerances.violation * formulation.size(point.shape[-1]):
+    if largest == 0 or largest <= tolerances.violation * formulation.size(start):
         return True
     # Huge frequencies of one trial excuse nothing in another.
     size = np.max(np.abs(point), axis=-1)

@@ -216,15 +216,17 @@ class Formulation:
         # Of the loss it depends on this alone.
         return (self.loss.nonnegative_domain, self.constraints, d)
 
-    def size(self, d: int) -> float:
-        """Return the largest number that the constraints state of d values, at most 1.
+    def size(self, start: FrequencyEstimate) -> float:
+        """Return the largest number that the constraints state of the estimate's values, at most 1.
 
-        Violations count relative to it where no frequency is larger.
+        Violations count relative to it where no frequency is larger. Where only zeros are stated,
+        as of orders, the numbers are those of the estimate.
         """
-        total = self.region(d).total
+        total = self.region(start.d).total
         if total is not None and abs(total) >= 1:
             return 1.0
-        return min(stated_size(self.constraints, d), 1.0)
+        stated = stated_size(self.constraints, start.d)
+        return min(stated or _largest(start.frequencies), 1.0)
 
     def with_loss(self, loss: Loss) -> Formulation:
         """Return another loss under the same constraints, of which no region is computed twice."""

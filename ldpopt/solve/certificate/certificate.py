@@ -75,7 +75,8 @@ class Certificate:
         Largest violation of a constraint, in units of frequency.
     size
         What it divides the violation by: the largest |f_v|, or the largest number that the
-        constraints state, but of that 1 at the most.
+        constraints state, but of that 1 at the most. Where they state only zeros, the estimate's
+        largest number counts.
     reason
         Why the gap of some trial is infinite; on sets that are not bounds and a total, also why
         one is above 1e-8 of the scale. Else empty.
@@ -360,7 +361,7 @@ def _certificate(problem: Formulation, start: FrequencyEstimate, point: Array) -
     return Certificate(
         gap=gap,
         violation=problem.violation(point),
-        size=_size(problem, np.maximum(largest, -lowest), start.d),
+        size=_size(problem, start, np.maximum(largest, -lowest)),
         reason=next(iter(reasons), ""),
         scope=problem.loss.scope,
         explain=partial(_multipliers, problem, point, evidence),
@@ -368,11 +369,11 @@ def _certificate(problem: Formulation, start: FrequencyEstimate, point: Array) -
     )
 
 
-def _size(problem: Formulation, largest: Array, d: int) -> Array:
+def _size(problem: Formulation, start: FrequencyEstimate, largest: Array) -> Array:
     """Return what violations are relative to, given the largest |f_v| of each trial."""
     # The set's numbers count up to 1: no look at them is needed for larger frequencies.
     is_large = bool((largest >= 1).all())
-    return largest if is_large else np.maximum(largest, problem.size(d))
+    return largest if is_large else np.maximum(largest, problem.size(start))
 
 
 def _vanishes(problem: Formulation, start: FrequencyEstimate, point: Array) -> Array:
