@@ -23,7 +23,7 @@ from ldpopt.constraints import (
     Unimodal,
 )
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
-from ldpopt.losses import LeastSquares
+from ldpopt.losses import Huber, LeastAbsolute, LeastSquares
 from tests.tolerances import CERTIFIED, SOLVER, SUM
 
 F = np.array([0.5, 0.3, -0.1, 0.2])
@@ -467,10 +467,13 @@ def test_what_only_a_solver_finds_empty_is_infeasible_too(constraints):
         Problem(LeastSquares(), constraints).solve(F)
 
 
+@pytest.mark.parametrize("raw", [F, np.stack([F, F[::-1]])], ids=["one vector", "a stack"])
+@pytest.mark.parametrize("loss", [LeastSquares(), Huber(0.1), LeastAbsolute()])
 @pytest.mark.parametrize("total", [0.8, 0.8 + 1e-12, 0.0, -1e-12])
-def test_a_total_at_the_edge_of_the_box_is_feasible(total):
-    solution = Problem(LeastSquares(), [Bounds(0, 0.2), SumsTo(total)]).solve(F)
-    assert_allclose(solution.frequencies, max(total, 0) / 4, rtol=0, atol=CERTIFIED)
+def test_a_total_at_the_edge_of_the_box_is_feasible(total, loss, raw):
+    for stated in (SumsTo(total), GroupTotals([range(4)], [total])):
+        solution = Problem(loss, [Bounds(0, 0.2), stated]).solve(raw)
+        assert_allclose(solution.frequencies, max(total, 0) / 4, rtol=0, atol=CERTIFIED)
 
 
 @pytest.mark.parametrize(

@@ -132,12 +132,23 @@ def group_roots(
     mu = root(excess, flat_ends, numbers, EXCESS * scale_of(groups.totals)).reshape(shape)
     f = _shared_by_group(minimiser(groups.of_each(mu, 0.0)), box, groups)
     missed = np.abs(groups.sums(f) - groups.totals)
-    size = np.maximum(np.abs(groups.totals), groups.sums(np.abs(f)))
     # Written so that NaN counts as missed.
-    if not (missed <= MISSED * size.max(axis=-1, initial=0.0, keepdims=True)).all():
-        trial, group = np.unravel_index(int(np.argmax(missed)), shape)
-        raise beyond_precision(int(trial), f"the total of group {group}", float(missed.max()))
+    if not (missed <= MISSED * scale_of(groups.totals)).all():
+        _require_totals(missed, f, box, groups)
     return f
+
+
+def _require_totals(missed: Array, f: Array, box: tuple[Array, Array], groups: Groups) -> None:
+    """Raise an error unless what the groups of f, shape (trials, d), miss is rounding."""
+    # As for one total: of values that cancel, or have no such sum between their bounds.
+    lower, upper = (groups.sums(np.atleast_2d(end)) for end in box)
+    reached = np.abs(groups.sums(f) - np.clip(groups.totals, lower, upper))
+    size = np.maximum(np.abs(groups.totals), groups.sums(np.abs(f)))
+    is_met = reached <= MISSED * size.max(axis=-1, keepdims=True)
+    if not is_met.all():
+        trial, group = np.unravel_index(int(np.argmin(is_met)), is_met.shape)
+        amount = float(missed[trial, group])
+        raise beyond_precision(int(trial), f"the total of group {group}", amount)
 
 
 def _shared_by_group(f: Array, box: tuple[Array, Array], groups: Groups) -> Array:

@@ -275,7 +275,10 @@ def root(
     trials: Trials,
     tolerance: float,
 ) -> Array:
-    """Return the multiplier of every trial; the lower end of its bracket where none is found."""
+    """Return the multiplier of every trial; the better end of its bracket where none is found.
+
+    So a total that the bounds miss by rounding has the nearest sum that they allow.
+    """
     from scipy.optimize import elementwise  # slow to import
 
     low, high = _narrowed(excess, *bracket, trials)
@@ -295,13 +298,17 @@ def root(
         maxiter=_MAX_STEPS,
         tolerances=tolerances,
     )
-    return np.where(np.isfinite(result.x), result.x, low)
+    is_found = np.isfinite(result.x)
+    if is_found.all():
+        return np.asarray(result.x)
+    is_lower = np.abs(excess(low, trials)) <= np.abs(excess(high, trials))
+    return np.where(is_found, result.x, np.where(is_lower, low, high))
 
 
 def _single_root(
     excess: Callable[[Array, Trials], Array], low: float, high: float, tolerance: float
 ) -> float:
-    """Return the multiplier of the only trial; the lower end where no sign changes."""
+    """Return the multiplier of the only trial; the better end where no sign changes."""
     only = np.zeros(1, dtype=np.intp)
 
     def value(mu: float) -> float:
@@ -312,7 +319,7 @@ def _single_root(
         if abs(end.value) <= tolerance:
             return end.place
     if (ends[0].value > 0) == (ends[1].value > 0):
-        return low
+        return min(ends, key=lambda end: abs(end.value)).place
     bracket = bracketed_root(value, ends, lambda missing: abs(missing) <= tolerance)
     return min(bracket, key=lambda end: abs(end.value)).place
 
