@@ -8,6 +8,7 @@ from ldpopt import FrequencyEstimate, Problem, certify, oracles
 from ldpopt.constraints import Bounds, Fixed, NonNegative, SumsTo
 from ldpopt.losses import (
     GaussianMLE,
+    Huber,
     KullbackLeibler,
     LeastAbsolute,
     LeastSquares,
@@ -133,3 +134,18 @@ def test_logarithms_of_quotients_beyond_the_floats_are_subtracted():
     gradient = KullbackLeibler().gradient(np.array([1.0, 1e-310, 1.0]), start)
     # log(1e310) and log(1e-320): neither quotient is a normal number.
     assert_allclose(gradient, [1 + 310 * np.log(10), 1 - 320 * np.log(10), 1.0], rtol=1e-10)
+
+
+@pytest.mark.parametrize("weight", [1e-6, 1e-10, 1e-14])
+def test_a_small_modulus_does_not_make_rounding_large(weight):
+    loss = weight * LeastSquares() + Huber(0.07)
+    rng = np.random.default_rng(7)
+    start = FrequencyEstimate(rng.normal(0, 1, 8))
+    # At the minimum of this function all slopes are equal, and of order 1.
+    best = start.frequencies + (1 - start.frequencies.sum()) / 8
+    problem = Problem(loss, [SumsTo(1.0)])
+    assert abs(quick_gap(problem, start, best).gap) <= 1e-15
+    step = 1e-3 * (np.arange(8) - 3.5)
+    # Huber's function is linear there: only the squares rise.
+    excess = weight * np.sum(step**2) / 2
+    assert_allclose(quick_gap(problem, start, best + step).gap, excess, rtol=0.1)

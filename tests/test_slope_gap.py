@@ -133,3 +133,21 @@ def test_slopes_that_overflow_prove_nothing():
 def test_other_sets_are_left_to_programs(sets):
     inside = 0.9 * LAST + 0.1 / D
     assert slope_gap(Problem(SQUARES, sets), FrequencyEstimate(RAW[0]), inside) is None
+
+
+@pytest.mark.filterwarnings("ignore:the solution is inaccurate")
+@pytest.mark.parametrize("exponent", [20, 24, 28, 32, 36])
+def test_a_row_that_is_nearly_the_total_is_known_to_bits_alone(exponent):
+    """With 1,024 + e k for k it states the same, and rounding of its value costs 1/e times."""
+    rng = np.random.default_rng(exponent)
+    e = 2.0**-exponent
+    for _ in range(20):
+        k = rng.integers(-8, 9, D).astype(float)
+        limit = np.round(rng.uniform(k.min(), k.max()) * 16) / 16
+        raw = rng.normal(1 / D, 1.0, D)
+        plain = Problem(SQUARES, [*SIMPLEX, Linear([k], upper=[limit])]).solve(raw)
+        steep_row = Linear([1024 + e * k], upper=[1024 + e * limit])
+        steep = Problem(SQUARES, [*SIMPLEX, steep_row]).minimise(raw)
+        excess = SQUARES.value(steep, plain.start) - plain.objective
+        bound = slope_gap(Problem(SQUARES, [*SIMPLEX, steep_row]), plain.start, steep)
+        assert bound.gap >= excess * (1 - 1e-6) - 1e-13 * bound.terms

@@ -208,3 +208,21 @@ def test_a_point_beside_the_minimum_is_not_accepted(name):
     outcome = Outcome(moved, Status.OPTIMAL)
     judgement = acceptance.judge(problem, start, outcome, plan, "high")
     assert judgement.status is Status.INACCURATE
+
+
+def test_a_heavy_root_hides_nothing():
+    """Its slope is that of all leaves, and 10¹³ times what these differ by."""
+    weights = np.array([2.0**43, 1.0, 1.5, 1.0, 2.0])
+    start = FrequencyEstimate([1.25, 0.2, 0.3, 0.1, 0.2])
+    problem = Problem(losses.WeightedLeastSquares(weights), [Hierarchy([-1, 0, 0, 0, 0], total=1)])
+    best = problem.minimise(start)
+    for size in (1e-3, 1.0, 1e3):
+        # So many bits that the leaves sum to 1 exactly.
+        leaves = np.round((best[1:] + size * np.array([1.0, -1.0, 0.5, -0.5])) * 2**30) / 2**30
+        leaves[-1] = 1 - leaves[:-1].sum()
+        f = np.append(1.0, leaves)
+        middle = (f + best) / 2 - start.frequencies
+        excess = np.sum((weights * (f - best) * middle)[1:])
+        assert excess > 0
+        gap, terms = vertex_gap(problem, start, f)
+        assert gap >= excess * (1 - 1e-6) - 1e-15 * terms

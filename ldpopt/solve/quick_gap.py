@@ -118,17 +118,24 @@ def _simplex_gap(gradient: Array, f: Array, region: Region, total: float) -> Siz
 
 
 def plane_gap(gradient: Array, f: Array, modulus: float, total: float) -> SizedGap:
-    """Return the maximum over the total alone."""
+    """Return the maximum over the total alone; overwrites the gradient.
+
+    The mean slope counts by what the sum is off. It may be a million times what the slopes differ
+    by, and would hide that in the squares.
+    """
     d = f.shape[-1]
-    excess = f.sum(axis=-1) - total
+    size = f.sum(axis=-1)
+    excess = size - total
+    mean = gradient.sum(axis=-1) / d
+    gradient -= mean[..., None]
+    along = inner(gradient, f)
     step_sum = gradient.sum(axis=-1) / modulus
     shift = (excess - step_sum) / d
-    # The squares of all g/m + shift, without an array of them. What cancels is of the order of
-    # ‖g‖², and acceptance is relative to the loss.
+    # The squares of all g/m + shift, without an array of them.
     squares = inner(gradient, gradient) / modulus**2 + shift * (2 * step_sum + d * shift)
     # <g, step> - m/2 ‖step‖² with g = m (step - shift) and Σ step = excess.
-    gap = np.asarray(modulus * (squares / 2 - shift * excess))
-    return SizedGap(gap, np.abs(inner(gradient, f)))
+    gap = modulus * (squares / 2 - shift * excess) + mean * excess
+    return SizedGap(np.asarray(gap), np.abs(along + mean * size))
 
 
 def _capped_gap(gradient: Array, f: Array, region: Region, total: float) -> SizedGap:

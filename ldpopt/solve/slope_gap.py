@@ -10,12 +10,14 @@ and over {s >= lower, Σs = total} the first term is largest where all that the 
 the total is at the smallest entry of g + μ n. At a minimum the entries of the values above their
 bounds are equal, so that least squares over these finds μ.
 
-``normals`` has n of a ball and its slack. Of a row a·s <= b, n is a and the slack b - a·f. Rounding
-does not count: it is below 1e-13 of the scale that a status is relative to, which promises 1e-8.
+``normals`` has n of a ball and its slack. Of a row a·s <= b, n is a and the slack b - a·f. Of all
+rounding that of n·f alone counts, μ times. The rest is below 1e-13 of the scale that a status is
+relative to, which promises 1e-8.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -24,6 +26,7 @@ from numpy.typing import NDArray
 
 from ldpopt.constraints import Constraint, Linear
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.solve.certificate.dual import EPS
 from ldpopt.solve.certificate.evidence import SizedGap
 from ldpopt.solve.certificate.normals import Normal, normal_of, plain_slack
 from ldpopt.solve.certificate.parts import absolute_sum, parts_of
@@ -80,6 +83,11 @@ def _is_one_row(constraint: Constraint) -> bool:
     """Return whether a constraint is one row of coefficients, in which no other variable is."""
     # Of the very type: a class derived from it may state another set.
     return type(constraint) is Linear and constraint.shape[0] == 1
+
+
+def _roundings(d: int) -> float:
+    """Return what a sum of d products is known to, relative to that of their sizes."""
+    return (16 + math.sqrt(d)) * EPS
 
 
 class _Facing(NamedTuple):
@@ -147,7 +155,9 @@ def _add_normal(slope: Array, facing: _Facing, above: Array, left: float) -> Arr
         if has_open:
             # What makes an open slope that of the others, as far as it may.
             vector = normal.with_open(middle - slope / np.where(mu > 0, mu, 1.0))
-        paid = mu[..., 0] * facing.slack(vector)
+        # Of a normal that is nearly the same for all values, μ is large, and n·f is known to bits.
+        unknown = _roundings(above.shape[-1]) * absolute_sum(vector, above)
+        paid = mu[..., 0] * facing.slack(vector) + np.abs(mu[..., 0]) * unknown
         for _, (g, n) in parts_of(slope, vector):
             g += mu * (n - middle)
         mean = (level + mu * middle)[..., 0]

@@ -186,7 +186,7 @@ def _hierarchy_gap(
     if modulus <= 0:
         return None
     leaves = point[..., is_leaf]
-    bound = plane_gap(of_leaves, leaves, modulus, total)
     # What the nodes of the point differ from the sums of their leaves, at their slopes.
     beside = rise - inner(of_leaves, leaves)
+    bound = plane_gap(of_leaves, leaves, modulus, total)
     return SizedGap(np.asarray(bound.gap + beside), bound.terms)
