@@ -164,3 +164,27 @@ def test_a_term_that_counts_nothing_is_no_price():
     solution = problem.solve(RAW)
     gap, terms = variation_gap(problem, solution.start, solution.frequencies)
     assert (gap <= 1e-13 * terms).all()
+
+
+@pytest.mark.parametrize("price", [0.0, 1e-12, 1e-9, 1e-3])
+@pytest.mark.parametrize(
+    ("raw", "total", "expected"),
+    [([-0.76, -1.86], 1.0, [1.0, 0.0]), ([4.0, 4.31, 1.78], 2.0, [1.0, 1.0, 0.0])],
+)
+def test_where_all_values_are_at_bounds_the_level_is_between_their_slopes(
+    raw, total, expected, price
+):
+    problem = Problem(LeastSquares() + price * TotalVariation(), [Bounds(0, 1), SumsTo(total)])
+    solution = problem.solve(raw)
+    assert solution.status is Status.OPTIMAL
+    assert_allclose(solution.frequencies, expected, atol=1e-15)
+    if price > 0:
+        assert variation_gap(problem, solution.start, solution.frequencies).gap <= 1e-15
+
+
+@pytest.mark.parametrize("price", [1e3, 1e14, 1e18, 1e300])
+def test_at_any_large_price_the_mean_is_all_that_is_left(price):
+    solution = Problem(LeastSquares() + price * TotalVariation(), []).solve(RAW)
+    assert solution.status is Status.OPTIMAL
+    means = np.mean(RAW, axis=-1, keepdims=True)
+    assert_allclose(solution.frequencies, np.broadcast_to(means, RAW.shape), rtol=1e-14)

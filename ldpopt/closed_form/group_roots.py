@@ -111,9 +111,12 @@ def group_roots(
     array([[0.375, 0.125, 0.375, 0.125]])
     """
     shape = (trials, groups.number)
+    # The border allows totals that the bounds miss by rounding: no multiplier would reach these.
+    sums = [groups.sums(np.atleast_2d(end)) for end in box]
+    totals = np.broadcast_to(np.clip(groups.totals, *sums), shape)
 
     def excess_of_all(mu: Array) -> Array:
-        return groups.sums(minimiser(groups.of_each(mu, 0.0))) - groups.totals
+        return groups.sums(minimiser(groups.of_each(mu, 0.0))) - totals
 
     def aim(is_short: NDArray[np.bool_]) -> str:
         return f"group {int(np.argmax(is_short.any(axis=0)))} to its total"
@@ -131,20 +134,18 @@ def group_roots(
     flat_ends = (ends[0].ravel(), ends[1].ravel())
     mu = root(excess, flat_ends, numbers, EXCESS * scale_of(groups.totals)).reshape(shape)
     f = _shared_by_group(minimiser(groups.of_each(mu, 0.0)), box, groups)
-    missed = np.abs(groups.sums(f) - groups.totals)
+    missed = np.abs(groups.sums(f) - totals)
     # Written so that NaN counts as missed.
-    if not (missed <= MISSED * scale_of(groups.totals)).all():
-        _require_totals(missed, f, box, groups)
+    if not (missed <= MISSED * scale_of(totals)).all():
+        _require_totals(missed, f, groups)
     return f
 
 
-def _require_totals(missed: Array, f: Array, box: tuple[Array, Array], groups: Groups) -> None:
+def _require_totals(missed: Array, f: Array, groups: Groups) -> None:
     """Raise an error unless what the groups of f, shape (trials, d), miss is rounding."""
-    # As for one total: of values that cancel, or have no such sum between their bounds.
-    lower, upper = (groups.sums(np.atleast_2d(end)) for end in box)
-    reached = np.abs(groups.sums(f) - np.clip(groups.totals, lower, upper))
+    # Of values that cancel, a total is no measure.
     size = np.maximum(np.abs(groups.totals), groups.sums(np.abs(f)))
-    is_met = reached <= MISSED * size.max(axis=-1, keepdims=True)
+    is_met = missed <= MISSED * size.max(axis=-1, keepdims=True)
     if not is_met.all():
         trial, group = np.unravel_index(int(np.argmin(is_met)), is_met.shape)
         amount = float(missed[trial, group])

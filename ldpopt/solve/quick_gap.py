@@ -147,9 +147,10 @@ def _capped_gap(gradient: Array, f: Array, region: Region, total: float) -> Size
     down = f - region.lower
     up = region.upper - f
     slack = np.maximum(np.minimum(down, up), 0.0)
-    # Where every value is at a bound all distances are 0, and so is then the price.
-    mass = np.maximum(slack.sum(axis=-1), np.finfo(np.float64).tiny)
-    mu = -inner(gradient, slack) / mass
+    mass = slack.sum(axis=-1)
+    mu = -inner(gradient, slack) / np.maximum(mass, np.finfo(np.float64).tiny)
+    if np.count_nonzero(mass) < mass.size:
+        mu = np.where(mass > 0, mu, _held_price(gradient, down, up))
     terms = np.abs(inner(gradient, f))
     gradient += mu[..., None]
     # Every value goes to the end that its slope points to: there one product is not negative.
@@ -159,6 +160,16 @@ def _capped_gap(gradient: Array, f: Array, region: Region, total: float) -> Size
     # The price counts by what the sum is off: with rounding alone it is nearly nothing.
     excess = f.sum(axis=-1) - total
     return SizedGap(np.asarray(apart - mu * excess), terms)
+
+
+def _held_price(gradient: Array, down: Array, up: Array) -> Array:
+    """Return a price where every value is at a bound, given the distances down and up.
+
+    Slopes plus the price should be negative at upper bounds, and positive at lower ones.
+    """
+    highest = np.max(np.where(down > up, gradient, -np.inf), axis=-1)
+    lowest = np.min(np.where(down < up, gradient, np.inf), axis=-1)
+    return np.asarray(-np.minimum(np.maximum(0.0, highest), lowest))
 
 
 def _box_gap(gradient: Array, f: Array, modulus: float, region: Region) -> SizedGap:

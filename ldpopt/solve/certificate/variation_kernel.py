@@ -69,6 +69,9 @@ def add_pulls(
     for trial in range(len(f)):
         moment = 0.0
         count = 0
+        # The level is between the means of runs at upper and at lower bounds.
+        highest = -np.inf
+        lowest = np.inf
         size = 0.0
         length = 0
         before = 0.0
@@ -85,13 +88,18 @@ def add_pulls(
                 after = price if following > value else -price
             is_low = len(lower) > 0 and value <= lower[v]
             is_high = len(upper) > 0 and value >= upper[v]
+            passed_on = size + before - after
             if not is_low and not is_high:
-                moment += size + before - after
+                moment += passed_on
                 count += length
+            elif not is_high:
+                lowest = min(lowest, passed_on / length)
+            elif not is_low:
+                highest = max(highest, passed_on / length)
             before = after
             size = 0.0
             length = 0
-        level = moment / max(count, 1)
+        level = moment / count if count > 0 else min(max(0.0, highest), lowest)
         before = 0.0
         for i in range(last + 1):
             v = chain[i]
