@@ -117,12 +117,17 @@ def _is_met(
 ) -> bool:
     """Return whether each trial is in the set but for rounding, in the set's units or its own."""
     largest = _largest(violation)
-    # The size of a set may take a look at all its numbers. NaN counts as a violation.
-    if largest == 0 or largest <= tolerances.violation * formulation.size(start):
+    total = formulation.region(start.d).total
+    # Mostly nothing is violated but a total of 1. NaN counts as a violation.
+    is_usual = total is not None and abs(total) >= 1
+    if largest == 0 or (is_usual and largest <= tolerances.violation):
         return True
     # Huge frequencies of one trial excuse nothing in another.
-    size = np.max(np.abs(point), axis=-1)
-    return bool(np.all(violation <= tolerances.violation * size))
+    size = np.maximum(point.max(axis=-1), -point.min(axis=-1))
+    if np.all(violation <= tolerances.violation * size):
+        return True
+    # The size of a set may take a look at all its numbers.
+    return largest <= tolerances.violation * formulation.size(start)
 
 
 def _bound(
