@@ -22,7 +22,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
+from ldpopt import FrequencyEstimate, Problem, certify, closed_form, losses, oracles
 from ldpopt.constraints import (
     AtMost,
     Bounds,
@@ -47,7 +47,6 @@ from ldpopt.solve.certificate import (
     intervals,
     kernels,
     long_box,
-    parts,
     polyhedron,
     pooled_gap,
     row_programs,
@@ -510,7 +509,7 @@ def as_if_long():
     The sweeps are compiled once, with the kind of the loss as an argument, and not for each kind.
     """
     stack = ExitStack()
-    stack.enter_context(mock.patch.object(parts, "_LONG", 0))
+    stack.enter_context(mock.patch.object(closed_form.rows, "_LONG", 0))
     stack.enter_context(mock.patch.object(long_box, "is_enough", lambda gap, *_: np.isfinite(gap)))
     for name, body in (("_SUMS", box_kernels._add_sums), ("_RISES", box_kernels._add_rises)):
         of_any_kind = {kind: partial(body, kind) for kind in box_kernels._KINDS}

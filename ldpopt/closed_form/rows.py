@@ -17,6 +17,15 @@ Array = NDArray[np.float64]
 # alike, however many trials the last of them has.
 LARGE = 1 << 19
 
+# Values of one vector from which compiled sweeps are worth it: of one that is short, numpy's own
+# are as fast, and most programs never need numba.
+_LONG = 1 << 17
+
+
+def is_long(d: int) -> bool:
+    """Return whether vectors of d values are for compiled sweeps."""
+    return d >= _LONG
+
 
 def sums(values: Array) -> Array:
     """Return the sum of each vector."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
+from ldpopt.closed_form.rows import is_long, locked_rows
 from ldpopt.constraints.base import Constraint, LinearInequalities, unit_matrix
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.expressions import in_uniform_units
@@ -188,10 +189,19 @@ class Bounds(_Box):
     def violation(self, f: Array) -> Array:
         """Return the largest distance of a value from its bounds."""
         if self.lower.ndim or self.upper.ndim:
-            return super().violation(f)
+            return self._violation_of_each(f)
         # The extremes stand for all values, and take no arrays.
         outside = np.maximum(self.lower - f.min(axis=-1), f.max(axis=-1) - self.upper)
         return np.asarray(np.maximum(outside, 0.0))
+
+    def _violation_of_each(self, f: Array) -> Array:
+        """Return the violation where bounds differ between values."""
+        if not is_long(f.shape[-1]):
+            return super().violation(f)
+        from ldpopt.constraints.violation_kernels import farthest_outside  # imports numba
+
+        ends = (np.atleast_1d(self.lower), np.atleast_1d(self.upper))
+        return farthest_outside(locked_rows(f), *ends).reshape(f.shape[:-1])
 
     def box(self, d: int) -> tuple[Array, Array]:
         """Return the bounds, one per value."""

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.closed_form.forests import from_above
+from ldpopt.closed_form.rows import is_long, locked_rows
 from ldpopt.constraints.base import LinearInequalities, Polyhedron
 from ldpopt.constraints.linear import GroupTotals
 from ldpopt.constraints.orders import find_cycle
@@ -212,6 +213,8 @@ class Hierarchy(Polyhedron):
 
     def violation(self, f: Array) -> Array:
         """Return the largest difference of a node from the sum of its children, or of the roots."""
+        if is_long(f.shape[-1]):
+            return self._violation_of_long(f)
         below = np.flatnonzero(self.parents >= 0)
         above = self.parents[below]
         is_inner = np.zeros(len(self.parents), dtype=np.bool_)
@@ -226,6 +229,15 @@ class Hierarchy(Polyhedron):
             roots = f[..., self.parents < 0].sum(axis=-1)
             np.maximum(excess, np.abs(roots - self.root_total), out=excess)
         return excess
+
+    def _violation_of_long(self, f: Array) -> Array:
+        from ldpopt.constraints.violation_kernels import largest_differences  # imports numba
+
+        sums = np.empty(f.shape[-1])
+        excess, roots = largest_differences(locked_rows(f), self.parents, sums)
+        if self.root_total is not None:
+            excess = np.maximum(excess, np.abs(roots - self.root_total))
+        return excess.reshape(f.shape[:-1])
 
     @property
     def is_in_units(self) -> bool:

@@ -152,7 +152,7 @@ class ForestOrder(Isotonic):
             low, high = -high, -low
         return self._of_values(low), self._of_values(high)
 
-    @property
+    @cached_property
     def chain(self) -> Index | None:
         """The values from the highest to the lowest where all are one chain, else None."""
         # A chain with the lowest value at its root runs the other way.

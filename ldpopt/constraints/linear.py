@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.adjustable import holds_parameters
 from ldpopt.closed_form import Groups
+from ldpopt.closed_form.rows import is_long, locked_rows
 from ldpopt.constraints.base import (
     LinearInequalities,
     Polyhedron,
@@ -192,6 +193,11 @@ class GroupTotals(Polyhedron):
 
     def violation(self, f: Array) -> Array:
         """Return the largest difference of a group's sum from its total, in one pass."""
+        if is_long(f.shape[-1]):
+            from ldpopt.constraints.violation_kernels import largest_misses  # imports numba
+
+            missed = largest_misses(locked_rows(f), self._members, self._sizes, self.totals)
+            return missed.reshape(f.shape[:-1])
         has_members = self._sizes > 0
         starts = (np.cumsum(self._sizes) - self._sizes)[has_members]
         sums = np.zeros((*f.shape[:-1], len(self.groups)))

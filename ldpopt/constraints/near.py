@@ -137,12 +137,23 @@ class Near(Constraint):
             distance = terms.sum(axis=-1)
             excess = np.maximum(distance - self.radius, outside.max(axis=-1))
         else:
-            away = f - self.reference
-            # In the 1-norm alone: a deviation counts its weight.
-            weighted = away if self.weights is None else self.weights * away
-            distance = np.linalg.norm(weighted, ord=self.norm, axis=-1)
-            excess = distance - self.radius
+            excess = self._distance(f) - self.radius
         return np.asarray(np.maximum(excess, 0.0))
+
+    def _distance(self, f: Array) -> Array:
+        """Return the norm of the distance from the reference, shape (...)."""
+        # In place: on long vectors fresh memory costs more than arithmetic.
+        away = np.asarray(f - self.reference)
+        if self.norm == 2:
+            away *= away
+            return np.asarray(np.sqrt(away.sum(axis=-1)))
+        np.abs(away, out=away)
+        if self.norm == np.inf:
+            return np.asarray(away.max(axis=-1))
+        # In the 1-norm alone: a deviation counts its weight.
+        if self.weights is not None:
+            away *= self.weights
+        return np.asarray(away.sum(axis=-1))
 
     def box(self, d: int) -> tuple[Array, Array] | None:
         """Return the bounds of every value with the largest deviation as norm, else None."""

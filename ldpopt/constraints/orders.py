@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
+from ldpopt.closed_form.rows import is_long, locked_rows
 from ldpopt.constraints.base import LinearInequalities, Polyhedron
 from ldpopt.constraints.isotonic import ForestOrder, PartialOrder, TopSetOrder, order_of
 from ldpopt.errors import InvalidInputError
@@ -48,6 +49,8 @@ class Order(Polyhedron):
 
     def violation(self, f: Array) -> Array:
         """Return by how much a lower value of a pair exceeds the higher one."""
+        if is_long(f.shape[-1]):
+            return self._violation_of_long(f)
         # A chain has its pairs side by side: without its index twice, and without a matrix.
         if self.order is not None:
             excess = np.diff(f[..., self.order], axis=-1)
@@ -55,6 +58,19 @@ class Order(Polyhedron):
             higher, lower = self.pairs(f.shape[-1]).T
             excess = f[..., lower] - f[..., higher]
         return np.asarray(excess.max(axis=-1, initial=0.0))
+
+    def _violation_of_long(self, f: Array) -> Array:
+        from ldpopt.constraints.violation_kernels import (  # imports numba
+            largest_rises,
+            largest_steps,
+        )
+
+        rows = locked_rows(f)
+        if self.order is not None:
+            excess = largest_steps(rows, self.order)
+        else:
+            excess = largest_rises(rows, self.pairs(f.shape[-1]))
+        return excess.reshape(f.shape[:-1])
 
     def row_name(self, row: int, d: int) -> str:
         """Return the pair."""

@@ -275,14 +275,16 @@ class GaussianMLE(SeparableLoss):
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ (f_v - f̃_v)²/(a + b f_v); ``inf`` where a variance is not positive."""
         noise = estimate.noise
-        variance = noise.a + noise.b * f
-        is_positive = variance > 0
-        # Any positive number stands for a variance that is not: the result is infinite there.
-        divisor = np.where(is_positive, variance, 1.0)
-        squares = (f - estimate.frequencies) ** 2
         # In place: on many vectors fresh memory costs more than arithmetic.
-        squares /= divisor
-        inside = np.all(is_positive, axis=-1)
+        variance = np.asarray(noise.b * f)
+        variance += noise.a
+        squares = np.asarray(f - estimate.frequencies)
+        squares *= squares
+        inside = variance.min(axis=-1) > 0
+        if not np.all(inside):
+            # Any positive number stands for a variance that is not: the result is infinite there.
+            variance[~(variance > 0)] = 1.0
+        squares /= variance
         return np.asarray(np.where(inside, np.sum(squares, axis=-1), np.inf))
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:

@@ -35,6 +35,7 @@ from ldpopt.solve.certificate import box, certify, few_values, polyhedron
 from ldpopt.solve.certificate.ball_gap import ball_gap
 from ldpopt.solve.certificate.certificate import scale_of, share_at_stake, terms_of
 from ldpopt.solve.certificate.evidence import VANISHING, SizedGap, is_within
+from ldpopt.solve.certificate.long_box import long_bound
 from ldpopt.solve.certificate.pooled_gap import pooled_gap
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.plan import Outcome, Plan
@@ -80,7 +81,7 @@ def judge(
     bound = _bound(formulation, start, point, plan, accuracy)
     # This test comes first: it passes almost always, and spares the loss's value.
     if not is_within(bound.gap, bound.terms, tolerances.gap):
-        reasons += _doubts(formulation, start, point, bound.gap, tolerances.gap)
+        reasons += _doubts(formulation, start, point, bound, tolerances.gap)
     # Solvers often stop short of tolerances that are tighter than these: a small gap proves the
     # point whatever they say of it. That of a convex part alone does not.
     if outcome.status is not Status.OPTIMAL and (reasons or not formulation.convex):
@@ -144,6 +145,10 @@ def _bound(
         # No multipliers make a solver's gap as small as rounding.
         enough = tolerance * np.abs(formulation.loss.value(point, start))
     if formulation.is_separate(start.d):
+        # Compiled sweeps over long vectors take no longer than a gradient and what follows from it.
+        proof = long_bound(formulation, start, point)
+        if proof is not None:
+            return SizedGap(proof.gap, proof.terms)
         quick = quick_gap(formulation, start, point)
         if quick is not None:
             return quick
@@ -220,7 +225,7 @@ def _doubts(
     formulation: Formulation,
     start: FrequencyEstimate,
     point: Array,
-    gap: Array,
+    bound: SizedGap,
     tolerance: float,
 ) -> list[str]:
     """Return why gaps that are not obviously small make a point doubtful, if they do."""
@@ -228,8 +233,11 @@ def _doubts(
     value = formulation.loss.value(point, start)
     if not np.isfinite(value).all():
         return ["the loss is infinite there"]
-    # A part of the scale is often enough, and all of it takes the loss at 0 as well.
+    gap = bound.gap
+    # A part of the scale is often enough: all of it takes the loss at 0, and the gradient, as well.
     if is_within(gap, np.abs(value - formulation.loss.offset(start)), tolerance):
+        return []
+    if is_within(gap, scale_of(formulation, start, point, bound.terms, value), tolerance):
         return []
     size = size_of(formulation, start, point, value)
     if is_within(gap, size, tolerance):

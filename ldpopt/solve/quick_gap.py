@@ -21,6 +21,7 @@ over the set, or over any larger one. Its maximum is
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +75,7 @@ def gap_of_slopes(
     if modulus <= 0:
         return None
     if region.total is not None:
-        return plane_gap(slopes(), point, modulus, region.total)
+        return _plane_gap(slopes(), point, modulus, region.total)
     return _box_gap(slopes(), point, modulus, region)
 
 
@@ -117,25 +118,48 @@ def _simplex_gap(gradient: Array, f: Array, region: Region, total: float) -> Siz
     return SizedGap(np.asarray(rise - cheapest), terms)
 
 
-def plane_gap(gradient: Array, f: Array, modulus: float, total: float) -> SizedGap:
-    """Return the maximum over the total alone; overwrites the gradient.
+class Moments(NamedTuple):
+    """What the bound on a plane needs of slopes g and values f: numbers of shape (...).
 
-    The mean slope counts by what the sum is off. It may be a million times what the slopes differ
-    by, and would hide that in the squares.
+    Attributes
+    ----------
+    mean
+        The mean slope, which the others are without. It may be a million times what the slopes
+        differ by, and would hide that in the squares.
+    size
+        Σ f.
+    rest, along, squares
+        Σ (g - mean), which is rounding, Σ (g - mean) f and Σ (g - mean)².
     """
+
+    mean: Array
+    size: Array
+    rest: Array
+    along: Array
+    squares: Array
+
+
+def _plane_gap(gradient: Array, f: Array, modulus: float, total: float) -> SizedGap:
+    """Return the maximum over the total alone; overwrites the gradient."""
     d = f.shape[-1]
-    size = f.sum(axis=-1)
-    excess = size - total
     mean = gradient.sum(axis=-1) / d
     gradient -= mean[..., None]
-    along = inner(gradient, f)
-    step_sum = gradient.sum(axis=-1) / modulus
+    rest = gradient.sum(axis=-1)
+    along, squares = inner(gradient, f), inner(gradient, gradient)
+    return plane_gap(Moments(mean, f.sum(axis=-1), rest, along, squares), d, modulus, total)
+
+
+def plane_gap(moments: Moments, d: int, modulus: float, total: float) -> SizedGap:
+    """Return the maximum over the total of d values alone."""
+    # The mean slope counts by what the sum is off.
+    excess = moments.size - total
+    step_sum = moments.rest / modulus
     shift = (excess - step_sum) / d
     # The squares of all g/m + shift, without an array of them.
-    squares = inner(gradient, gradient) / modulus**2 + shift * (2 * step_sum + d * shift)
+    squares = moments.squares / modulus**2 + shift * (2 * step_sum + d * shift)
     # <g, step> - m/2 ‖step‖² with g = m (step - shift) and Σ step = excess.
-    gap = modulus * (squares / 2 - shift * excess) + mean * excess
-    return SizedGap(np.asarray(gap), np.abs(along + mean * size))
+    gap = modulus * (squares / 2 - shift * excess) + moments.mean * excess
+    return SizedGap(np.asarray(gap), np.abs(moments.along + moments.mean * moments.size))
 
 
 def _capped_gap(gradient: Array, f: Array, region: Region, total: float) -> SizedGap:

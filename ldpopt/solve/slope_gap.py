@@ -19,19 +19,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.rows import is_long
 from ldpopt.constraints import Constraint, Linear
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.dual import EPS
 from ldpopt.solve.certificate.evidence import SizedGap
-from ldpopt.solve.certificate.normals import Normal, normal_of, plain_slack
+from ldpopt.solve.certificate.normals import Normal, log_ratios, normal_of, plain_slack
 from ldpopt.solve.certificate.parts import absolute_sum, parts_of
+from ldpopt.solve.certificate.slopes import slope_of
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.quick_gap import inner
+
+if TYPE_CHECKING:
+    from ldpopt.solve.certificate.normal_kernels import Rule, Turned
 
 Array = NDArray[np.float64]
 
@@ -62,20 +67,26 @@ def slope_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     cut = region.tied[0] if region.tied else None
     if cut is not None and cut.ball is None and not _is_one_row(cut):
         return None
-    slope = loss.gradient(point, start)
+    slope = slope_of(loss, start, point)
+    above = point if region.lower_is_zero else point - region.lower
+    # Only what the lower bounds leave of the total can move.
+    left = max(region.total - region.lower_sum, 0.0)
+    if cut is not None and slope.ndim == 1 and is_long(d):
+        return _gap_of_long(cut, slope, point, above, left)
     terms = absolute_sum(slope, point)
     # Not a number either.
     if not np.isfinite(slope.min()) or not np.isfinite(slope.max()):
         return None
-    above = point if region.lower_is_zero else point - region.lower
-    # Only what the lower bounds leave of the total can move.
-    left = max(region.total - region.lower_sum, 0.0)
     paid: Array | float = 0.0
     if cut is not None:
         paid = _add_normal(slope, _facing(cut, point), above, left)
     with np.errstate(invalid="ignore"):
         gap = inner(slope, above) - slope.min(axis=-1) * left + paid
-    # What overflows proves nothing.
+    return _sized(gap, terms)
+
+
+def _sized(gap: Array, terms: Array) -> SizedGap:
+    """Return the bound that a gap is; what overflows proves nothing."""
     return SizedGap(np.where(np.isfinite(gap), np.maximum(gap, 0.0), np.inf), terms)
 
 
@@ -107,20 +118,37 @@ def _facing(cut: Constraint, f: Array) -> _Facing:
     if ball is not None:
         normal = normal_of(ball, f, _EQUAL * np.abs(f).max(axis=-1, keepdims=True))
         return _Facing(normal, lambda vector: plain_slack(ball, normal, vector, f))
+    row = _row_at(cut, f)
+    normal = Normal(row.sign[..., None] * row.coefficients, np.zeros(f.shape, dtype=np.bool_), 0.0)
+    return _Facing(normal, lambda _: row.distance, row.is_equation)
+
+
+class _Row(NamedTuple):
+    """The side of a row that is nearer: a, shape (d,), 1 or -1, and how far a·f is from it.
+
+    Both may be infinitely far: such a row is never active, and has the sign 0.
+    """
+
+    coefficients: Array
+    sign: Array
+    distance: Array
+    is_equation: bool
+
+
+def _row_at(cut: Constraint, f: Array) -> _Row:
+    """Return the side of a row that f is nearer to."""
     rows = cut.rows(f.shape[-1])
     assert rows is not None  # ``_is_one_row``
-    row = rows.matrix.toarray().ravel()
-    value = f @ row
+    coefficients = rows.matrix.toarray().ravel()
+    value = f @ coefficients
     below = value - rows.lower[0]
     above = rows.upper[0] - value
-    # At the side that is nearer. Both may be infinitely far: such a row is never active.
     is_equation = bool(rows.lower[0] == rows.upper[0])
     is_upper = (above <= below) | is_equation
     distance = np.where(is_upper, above, below)
-    sign = np.where(np.isfinite(distance), np.where(is_upper, 1.0, -1.0), 0.0)
-    normal = Normal(sign[..., None] * row, np.zeros(f.shape, dtype=np.bool_), 0.0)
-    slack = np.where(np.isfinite(distance), distance, 0.0)
-    return _Facing(normal, lambda _: slack, is_equation)
+    is_active = np.isfinite(distance)
+    sign = np.where(is_active, np.where(is_upper, 1.0, -1.0), 0.0)
+    return _Row(coefficients, sign, np.where(is_active, distance, 0.0), is_equation)
 
 
 def _add_normal(slope: Array, facing: _Facing, above: Array, left: float) -> Array:
@@ -162,3 +190,77 @@ def _add_normal(slope: Array, facing: _Facing, above: Array, left: float) -> Arr
             g += mu * (n - middle)
         mean = (level + mu * middle)[..., 0]
         return np.asarray(paid + mean * (above.sum(axis=-1) - left))
+
+
+class _LongFacing(NamedTuple):
+    """As ``_Facing``, of one long vector.
+
+    The slack follows from what the third sweep adds up, and from open numbers of n, which a
+    function returns for the values that are marked.
+    """
+
+    rule: Rule
+    slack: Callable[[Turned, Callable[[NDArray[np.bool_]], Array]], float]
+    is_equation: bool = False
+
+
+def _long_facing(cut: Constraint, f: Array) -> _LongFacing:
+    """Return the normal of a ball or a row at a long f."""
+    from ldpopt.solve.certificate import normal_kernels  # imports numba
+
+    ball = cut.ball
+    if ball is None:
+        row = _row_at(cut, f)
+        rule = normal_kernels.rule(normal_kernels.GIVEN, row.coefficients, float(row.sign))
+        return _LongFacing(rule, lambda *_: float(row.distance), row.is_equation)
+    near = _EQUAL * max(f.max(), -f.min())
+    reference = ball.reference
+    if ball.norm == "kl":
+        normal = log_ratios(f, reference, near)
+        gained = float(f.sum() - reference.sum())
+
+        def slack(turned: Turned, chosen: Callable[[NDArray[np.bool_]], Array]) -> float:
+            is_open = np.isnan(normal)
+            r = reference[is_open]
+            # Where r is 0, f can only be 0, and n may be so large that its exponential is infinite.
+            exact = np.where(r == 0, 0.0, r * np.expm1(np.where(r == 0, 0.0, chosen(is_open))))
+            further = float(np.sum(exact - (f[is_open] - r)))
+            return ball.radius + gained + further - turned.along
+
+        return _LongFacing(normal_kernels.rule(normal_kernels.GIVEN, normal, 1.0), slack)
+    if ball.norm == 1:
+        weights = np.ones(1) if ball.weights is None else ball.weights
+        rule = normal_kernels.rule(normal_kernels.ONE_NORM, reference, 1.0, weights, near)
+    else:
+        length = float(np.linalg.norm(f - reference))
+        per_length = 1.0 / length if length > 0 else 0.0
+        rule = normal_kernels.rule(normal_kernels.TWO_NORM, reference, per_length)
+    return _LongFacing(rule, lambda turned, _: ball.radius - turned.along + turned.of_reference)
+
+
+def _gap_of_long(
+    cut: Constraint, slope: Array, f: Array, above: Array, left: float
+) -> SizedGap | None:
+    """Return the bound of one long vector in three compiled sweeps; see ``_add_normal``."""
+    from ldpopt.solve.certificate import normal_kernels  # imports numba
+
+    facing = _long_facing(cut, f)
+    sums = normal_kernels.means(facing.rule, slope, f, above)
+    # Not a number either.
+    if not np.isfinite(sums.terms):
+        return None
+    mass = max(sums.mass, np.finfo(np.float64).tiny)
+    level = sums.slopes / mass
+    middle = sums.normals / mass
+    along, squares = normal_kernels.products(facing.rule, slope, f, above, level, middle)
+    if not facing.is_equation:
+        along = min(along, 0.0)
+    mu = -along / squares if squares > 0 else 0.0
+    turned = normal_kernels.turned(facing.rule, slope, f, above, (level, middle, mu))
+    with np.errstate(over="ignore", invalid="ignore"):
+        slack = facing.slack(turned, lambda where: middle - (slope[where] - level) / (mu or 1.0))
+        paid = mu * slack
+        paid += abs(mu) * _roundings(len(f)) * turned.size
+        excess = float(above.sum()) - left
+        gap = turned.rise - turned.lowest * left + paid + (level + mu * middle) * excess
+    return _sized(np.asarray(gap), np.asarray(sums.terms))

@@ -18,6 +18,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.solve.certificate.evidence import SizedGap
 from ldpopt.solve.certificate.parts import absolute_sum
+from ldpopt.solve.certificate.slopes import slope_of
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.quick_gap import gap_of_slopes, is_near_end
 
@@ -50,7 +51,7 @@ def variation_gap(
         return None
     if not formulation.is_box(d) or is_near_end(formulation, start, point):
         return None
-    slope = smooth.gradient(point, start)
+    slope = slope_of(smooth, start, point)
     # Not a number either.
     if not (np.isfinite(slope.min()) and np.isfinite(slope.max())):
         return None

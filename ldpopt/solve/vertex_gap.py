@@ -40,16 +40,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form import Groups
+from ldpopt.closed_form.rows import is_long
 from ldpopt.constraints import Constraint, Hierarchy
 from ldpopt.constraints.isotonic import ForestOrder
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.solve.certificate.evidence import SizedGap
-from ldpopt.solve.certificate.parts import absolute_sum, is_long
+from ldpopt.solve.certificate.evidence import SizedGap, is_within
+from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.certificate.pooled_gap import structure_of, with_rest
+from ldpopt.solve.certificate.slopes import slope_of
 from ldpopt.solve.formulation import Formulation, Region
-from ldpopt.solve.quick_gap import inner, is_near_end, plane_gap, smallest
+from ldpopt.solve.quick_gap import Moments, inner, is_near_end, plane_gap, smallest
 
 Array = NDArray[np.float64]
+
+# What gaps of orders mostly are, relative to |g·f|: far less than a status promises.
+_CLEAR = 1e-12
 
 
 def vertex_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> SizedGap | None:
@@ -101,11 +106,13 @@ def _has_zeros(region: Region, d: int) -> bool:
 
 
 def _slope(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Array | None:
-    """Return the gradient; None where it is infinite, and near the end of the loss's domain."""
+    """Return the gradient; None near the end of the loss's domain.
+
+    Infinite slopes are left to the products with f, which are then no numbers either.
+    """
     if is_near_end(formulation, start, point):
         return None
-    slope = formulation.loss.gradient(point, start)
-    return slope if np.isfinite(slope).all() else None
+    return slope_of(formulation.loss, start, point)
 
 
 def _is_covered(constraint: Constraint, d: int) -> bool:
@@ -116,11 +123,15 @@ def _is_covered(constraint: Constraint, d: int) -> bool:
     return is_hierarchy or has_groups or constraint.isotonic(d) is not None
 
 
-def _order_gap(order: ForestOrder, slope: Array, f: Array, caps: Array, total: float) -> SizedGap:
-    """Return the bound under an order."""
+def _order_gap(
+    order: ForestOrder, slope: Array, f: Array, caps: Array, total: float
+) -> SizedGap | None:
+    """Return the bound under an order; None where slopes are infinite."""
     from ldpopt.solve.certificate.tree_prices import lowest_sums, smallest_product  # imports numba
 
     rise = inner(slope, f)
+    if not np.isfinite(rise).all():
+        return None
     d = f.shape[-1]
     slopes = slope.reshape(-1, d)
     chain = order.chain
@@ -131,7 +142,11 @@ def _order_gap(order: ForestOrder, slope: Array, f: Array, caps: Array, total: f
     else:
         product = smallest_product(slopes, f.reshape(-1, d), caps, total, chain)
         gap = np.maximum(rise - product.reshape(rise.shape), 0.0)
-    return SizedGap(np.asarray(gap), absolute_sum(slope, f))
+    # The products may cancel, and then say little of their size.
+    terms = np.abs(rise)
+    if not is_within(gap, terms, _CLEAR):
+        terms = absolute_sum(slope, f)
+    return SizedGap(np.asarray(gap), terms)
 
 
 def _groups_gap(
@@ -152,9 +167,11 @@ def _groups_gap(
     whole = with_rest(groups, region.total)
     shape = (-1, start.d)
     caps = region.upper if region.upper_count else np.empty(0)
-    gaps = rises(slope.reshape(shape), point.reshape(shape), whole.of_value, whole.totals, caps)
-    gap = np.maximum(gaps.reshape(point.shape[:-1]), 0.0)
-    return SizedGap(np.asarray(gap), absolute_sum(slope, point))
+    bounds = rises(slope.reshape(shape), point.reshape(shape), whole.of_value, whole.totals, caps)
+    if not np.isfinite(bounds[:, 1]).all():
+        return None
+    gap, terms = bounds.T.reshape(2, *point.shape[:-1])
+    return SizedGap(np.maximum(gap, 0.0), terms)
 
 
 def _hierarchy_gap(
@@ -172,21 +189,25 @@ def _hierarchy_gap(
     slope = _slope(formulation, start, point)
     if slope is None:
         return None
-    from ldpopt.solve.certificate.tree_prices import sums_from_above  # imports numba
+    from ldpopt.solve.certificate.tree_prices import add_from_above, moments_of_leaves  # numba
 
     d = start.d
-    sums, is_leaf = sums_from_above(slope.reshape(-1, d), *tree.nodes_from_above)
-    of_leaves = sums[:, is_leaf].reshape(*point.shape[:-1], -1)
     rise = inner(slope, point)
+    if not np.isfinite(rise).all():
+        return None
+    slopes = slope.reshape(-1, d)
+    is_leaf = np.empty(d, dtype=np.bool_)
+    add_from_above(slopes, *tree.nodes_from_above, is_leaf)
+    of_leaves = moments_of_leaves(slopes, point.reshape(-1, d), is_leaf)
+    lowest, *numbers = of_leaves.T.reshape(6, *point.shape[:-1])
     if not is_free:
-        gap = rise - of_leaves.min(axis=-1) * total
-        return SizedGap(np.asarray(np.maximum(gap, 0.0)), np.abs(rise))
+        return SizedGap(np.asarray(np.maximum(rise - lowest * total, 0.0)), np.abs(rise))
     # The nodes above the leaves bend the loss too, which is left out.
     modulus = smallest(formulation.loss.curvature(start))
     if modulus <= 0:
         return None
-    leaves = point[..., is_leaf]
+    moments = Moments(*numbers)
     # What the nodes of the point differ from the sums of their leaves, at their slopes.
-    beside = rise - inner(of_leaves, leaves)
-    bound = plane_gap(of_leaves, leaves, modulus, total)
+    beside = rise - (moments.along + moments.mean * moments.size)
+    bound = plane_gap(moments, int(np.count_nonzero(is_leaf)), modulus, total)
     return SizedGap(np.asarray(bound.gap + beside), bound.terms)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.rows import is_long
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.competitors import no_bound, reach, stated, within_sublevel
 from ldpopt.solve.certificate.dual import sum_with_error, usable
@@ -18,7 +19,7 @@ from ldpopt.solve.certificate.evidence import UNEXPLAINED, Evidence, Explanation
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.long_box import long_bound
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, MixedLoss, minorant
-from ldpopt.solve.certificate.parts import absolute_sum, is_long, parts_of
+from ldpopt.solve.certificate.parts import absolute_sum, parts_of
 from ldpopt.solve.certificate.shared_kinks import are_known
 from ldpopt.solve.certificate.total_prices import (
     Bound,

@@ -15,15 +15,14 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.compiling import Function, compiled
 from ldpopt.solve.certificate.dual import EPS, with_rounding
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.kernels import (
     BLOCK,
     FLAT,
     STEEP,
-    Function,
     Sums,
-    compiled,
     operands,
 )
 
@@ -108,6 +107,13 @@ def sums(formula: Formula, f: Array, ends: tuple[float, float], bounds: Box) -> 
         # Without bounds all values count the same: their distances are 1 in the sweep.
         return Sums(terms, size, error, math.inf, math.nan, float(d), moment)
     return Sums(terms, size, error, size if are_distances else mass, moment, 0.0, 0.0)
+
+
+def slopes(formula: Formula, f: Array) -> Array:
+    """Return the computed slopes of one vector of shape (d,), for any kind but LOGARITHMS."""
+    result = np.empty(len(f))
+    _write_slopes(formula.kind, f, formula.first, formula.second, formula.numbers, result)
+    return result
 
 
 def rise(formula: Formula, f: Array, price: float, limits: Box) -> float:
@@ -244,6 +250,15 @@ def _further_error(kind: int, x: float, slope: float, numbers: Numbers) -> float
         return wrong * abs(slope) / probability
     # 1/P + 1/(1 - P) is 1/(P (1 - P)).
     return wrong * (abs(numbers[1]) + abs(slope)) / (probability * (1.0 - probability))
+
+
+@compiled
+def _write_slopes(
+    kind: int, f: Array, first: Array, second: Array, numbers: Numbers, result: Array
+) -> None:
+    """Write the slope of each value: memory is slower than the choice between kinds."""
+    for v in range(len(f)):
+        result[v] = _slope(kind, f[v], first[v], second[v], numbers)
 
 
 @_inlined

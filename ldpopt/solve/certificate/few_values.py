@@ -52,9 +52,13 @@ def quick_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
         return None
     target, size, total = stated
     slope = point - target
-    # The largest values of the target come last.
-    best = np.argpartition(target, -size, axis=-1)[..., -size:]
-    cheapest = np.take_along_axis(slope, best, axis=-1).min(axis=-1)
+    # The size-th largest value; with those equal to it there may be more than so many.
+    lowest = np.partition(target, -size, axis=-1)[..., -size, None]
+    if np.count_nonzero(target >= lowest) == size * lowest.size:
+        cheapest = np.where(target >= lowest, slope, np.inf).min(axis=-1)
+    else:
+        best = np.argpartition(target, -size, axis=-1)[..., -size:]
+        cheapest = np.take_along_axis(slope, best, axis=-1).min(axis=-1)
     terms = weighted_sum(slope, point)
     return SizedGap(np.maximum(terms - total * cheapest, 0.0), np.abs(terms))
 
@@ -68,8 +72,10 @@ def _support_problem(
     sizes = [size for size in stated if size is not None]
     if target is None or not sizes:
         return None
-    relaxed = Formulation(formulation.loss, formulation.convex_constraints)
-    region = relaxed.region(start.d)
+    region = formulation.region(start.d)
+    # Constraints that are neither bounds nor a total nor such a number tie the values.
+    if any(constraint.largest_support is None for constraint in region.tied):
+        return None
     if not _is_simplex(region):
         return None
     assert region.total is not None  # of every simplex
@@ -77,8 +83,8 @@ def _support_problem(
 
 
 def _is_simplex(region: Region) -> bool:
-    """Return whether a region is f >= 0 with a total."""
-    if not region.is_box or region.total is None or region.total < 0:
+    """Return whether the bounds of a region are f >= 0 with a total."""
+    if region.total is None or region.total < 0:
         return False
     return region.lower_is_zero and region.upper_count == 0
 

@@ -32,7 +32,7 @@ def run(loop: Loop, *arrays: NDArray[Any]) -> None:
 
 @cache
 def _compiled(loop: Loop) -> Loop:
-    from ldpopt.solve.certificate.kernels import compiled  # imports numba
+    from ldpopt.closed_form.compiling import compiled  # imports numba
 
     return compiled(loop)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.solve.certificate.kernels import compiled
+from ldpopt.closed_form.compiling import compiled
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -13,7 +13,7 @@ Index = NDArray[np.int64]
 
 @compiled
 def rises(slope: Array, f: Array, group: Index, totals: Array, caps: Array) -> Array:
-    """Return upper bounds of max g·(f - s) over s of the groups, shape (trials,).
+    """Return upper bounds of max g·(f - s) over s of the groups, and Σ |g f|, shape (trials, 2).
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def rises(slope: Array, f: Array, group: Index, totals: Array, caps: Array) -> A
     -----
     Two readings of all: one for the level of each group, one for what each value gains at it.
     """
-    result = np.empty(len(slope))
+    result = np.empty((len(slope), 2))
     for trial in range(len(slope)):
         if len(caps):
             result[trial] = _between_bounds(slope[trial], f[trial], group, totals, caps)
@@ -41,36 +41,43 @@ def rises(slope: Array, f: Array, group: Index, totals: Array, caps: Array) -> A
 
 
 @compiled
-def _without_caps(slope: Array, f: Array, group: Index, totals: Array) -> float:
+def _without_caps(slope: Array, f: Array, group: Index, totals: Array) -> tuple[float, float]:
     """Return the rise where all of a total goes where the slope of its group is lowest."""
     number = len(totals)
     lowest = np.full(number + 1, np.inf)
     lowest[number] = 0.0
     for v in range(len(f)):
-        lowest[group[v]] = min(lowest[group[v]], slope[v])
+        least = lowest[group[v]]
+        lowest[group[v]] = slope[v] if slope[v] < least else least
+    terms = 0.0
     # A value in no group has no end to go to.
     if lowest[number] < 0.0:
-        return np.inf
+        return np.inf, terms
     sums = np.zeros(number + 1)
     rise = 0.0
     for v in range(len(f)):
         # A lowest slope may be far from 0: taken off first, little cancels.
         rise += (slope[v] - lowest[group[v]]) * f[v]
         sums[group[v]] += f[v]
+        terms += abs(slope[v] * f[v])
     for k in range(number):
         rise += lowest[k] * (sums[k] - totals[k])
-    return rise
+    return rise, terms
 
 
 @compiled
-def _between_bounds(slope: Array, f: Array, group: Index, totals: Array, caps: Array) -> float:
+def _between_bounds(
+    slope: Array, f: Array, group: Index, totals: Array, caps: Array
+) -> tuple[float, float]:
     """Return the rise where each value goes to the end that its slope above the level points to."""
     number = len(totals)
     mass = np.zeros(number + 1)
     moment = np.zeros(number + 1)
     sums = np.zeros(number + 1)
     for v in range(len(f)):
-        weight = max(min(f[v], caps[v] - f[v]), 0.0)
+        left = caps[v] - f[v]
+        nearer = f[v] if f[v] < left else left
+        weight = nearer if nearer > 0.0 else 0.0
         mass[group[v]] += weight
         moment[group[v]] += weight * slope[v]
         sums[group[v]] += f[v]
@@ -84,10 +91,11 @@ def _between_bounds(slope: Array, f: Array, group: Index, totals: Array, caps: A
     # No value of a group is above its total, which may be less than a cap or take its place.
     ceiling = np.full(number + 1, np.inf)
     ceiling[:number] = totals
+    terms = 0.0
     for v in range(len(f)):
-        left = slope[v] - level[group[v]]
-        if left >= 0.0:
-            rise += left * f[v]
-        else:
-            rise += left * (f[v] - min(caps[v], ceiling[group[v]]))
-    return rise
+        residual = slope[v] - level[group[v]]
+        highest = ceiling[group[v]]
+        highest = caps[v] if caps[v] < highest else highest
+        rise += residual * (f[v] if residual >= 0.0 else f[v] - highest)
+        terms += abs(slope[v] * f[v])
+    return rise, terms

@@ -11,17 +11,15 @@ the bounds of their rounding depend on it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.compiling import compiled
 from ldpopt.solve.certificate.dual import EPS, with_rounding
 
 Array = NDArray[np.float64]
-Function = TypeVar("Function", bound=Callable[..., object])
 
 # Values that are taken together, each with sums of its own: many enough that what is done per block
 # costs nothing beside them, and few enough that all of it stays in the processor's first cache.
@@ -203,17 +201,6 @@ def operands(*arrays: Array) -> tuple[NDArray[np.int64], list[Array]]:
         for array, long in zip(arrays, is_long, strict=True)
     ]
     return np.array(is_long, dtype=np.int64), vectors
-
-
-def compiled(function: Function) -> Function:
-    """Return a function compiled at its first call, and kept on disk."""
-    # Division by zero gives infinity, as numpy's does.
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-    try:
-        compiled = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # no place to write
-        compiled = numba.njit(**options)(function)
-    return cast("Function", compiled)
 
 
 # Below, a choice between two numbers is written so that it compiles to one instruction for several

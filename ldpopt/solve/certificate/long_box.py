@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.rows import is_long
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.competitors import ends_of, reach_of_box
 from ldpopt.solve.certificate.dual import usable
 from ldpopt.solve.certificate.intervals import Box
-from ldpopt.solve.certificate.parts import is_long
 from ldpopt.solve.certificate.total_prices import (
     Bound,
     Sums,

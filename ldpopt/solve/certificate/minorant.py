@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.rows import is_long
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.base import ROUNDINGS, Loss
 from ldpopt.losses.responses import Kinks
@@ -28,7 +29,6 @@ from ldpopt.solve.certificate.parts import (
     are_within,
     collapsed,
     count_of_parts,
-    is_long,
     parts_of,
     vector_of,
 )

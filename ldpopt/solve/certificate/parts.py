@@ -14,14 +14,6 @@ Array = NDArray[np.float64]
 # that a few such arrays stay in a processor's caches.
 _PART = 1 << 16
 
-# Values from which ``kernels`` is worth the second that importing numba takes.
-_LONG = 1 << 17
-
-
-def is_long(d: int) -> bool:
-    """Return whether vectors of d values are for the compiled ``kernels``."""
-    return d >= _LONG
-
 
 def vector_of(array: Array, trial: tuple[int, ...], shape: tuple[int, ...]) -> Array:
     """Return what an array that broadcasts with (*shape, d) has for one trial: (d,) or (1,)."""

@@ -13,11 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.rows import locked_rows
+from ldpopt.closed_form.rows import is_long, locked_rows
 from ldpopt.constraints import Constraint, Linear
 from ldpopt.solve.certificate.dual import EPS, usable
 from ldpopt.solve.certificate.intervals import Box
-from ldpopt.solve.certificate.parts import is_long
 from ldpopt.solve.certificate.variation_prices import Prices
 
 Array = NDArray[np.float64]

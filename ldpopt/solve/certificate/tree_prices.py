@@ -6,32 +6,20 @@ roots. The closed forms whose points are priced have imported numba already.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar, cast
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.compiling import compiled
 from ldpopt.solve.certificate.dual import EPS
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-Function = TypeVar("Function", bound=Callable[..., object])
 
 # Distance, relative to the total, at which two values of a chain count as equal.
 _TIED = 1e-12
 
 
-def _compiled(function: Function) -> Function:
-    try:
-        compiled = numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # no place to write
-        compiled = numba.njit(nogil=True)(function)
-    return cast("Function", compiled)
-
-
-@_compiled
+@compiled
 def flows(slope: Array, order: Index, above: Index, sign: int) -> tuple[Array, Array]:
     """Return the multiplier of each row and what each value receives from below.
 
@@ -65,7 +53,7 @@ def flows(slope: Array, order: Index, above: Index, sign: int) -> tuple[Array, A
     return passed, received
 
 
-@_compiled
+@compiled
 def chain_prices(slope: Array, f: Array, level: Array, chain: Index) -> tuple[Array, Array, Array]:
     """Return the price of each value, what it may be wrong by, and what the rows cost.
 
@@ -107,7 +95,7 @@ def chain_prices(slope: Array, f: Array, level: Array, chain: Index) -> tuple[Ar
     return price, error, cost
 
 
-@_compiled
+@compiled
 def tree_multipliers(
     slope: Array, f: Array, is_held: NDArray[np.bool_], order: Index, above: Index
 ) -> tuple[Array, Array]:
@@ -152,7 +140,6 @@ def tree_multipliers(
     return multipliers, sums
 
 
-@_compiled
 def lowest_sums(slope: Array, level: Array, order: Index, above: Index, sign: int) -> Array:
     """Return min(0, min Σ (slope - level)) over sets closed upwards in the order, (trials,).
 
@@ -166,45 +153,103 @@ def lowest_sums(slope: Array, level: Array, order: Index, above: Index, sign: in
         As of ``flows``: with sign 1 a set has, with a value, all those above it in its tree, and
         with sign -1 all those below it.
     """
+    lowest = _lowest_from_roots if sign > 0 else _lowest_from_leaves
+    # Long arrays come from numpy, which gets them in larger pages: the small ones of compiled code
+    # would take as long as the sweep.
+    sums = np.empty((2, slope.shape[-1] + 1))
+    return np.array(
+        [lowest(*of_trial, order, above, sums) for of_trial in zip(slope, level, strict=True)]
+    )
+
+
+@compiled
+def _lowest_from_roots(
+    slope: Array, level: float, order: Index, above: Index, sums: Array
+) -> float:
+    """Return the lowest sum where a value is taken with all those above it; overwrites sums."""
+    best = sums[0]
+    best[:] = 0.0
+    for node in range(len(slope), 0, -1):
+        # From the root down a branch is taken or left out.
+        whole = best[node] + slope[order[node - 1]] - level
+        best[above[node]] += whole if whole < 0.0 else 0.0
+    return float(best[0])
+
+
+@compiled
+def _lowest_from_leaves(
+    slope: Array, level: float, order: Index, above: Index, sums: Array
+) -> float:
+    """Return the lowest sum where a value is taken with all those below it; overwrites sums."""
+    best, of_branch = sums
+    best[:] = 0.0
+    of_branch[:] = 0.0
+    for node in range(len(slope), 0, -1):
+        # All of a branch, or the best of its own branches.
+        whole = of_branch[node] + slope[order[node - 1]] - level
+        best[above[node]] += whole if whole < best[node] else best[node]
+        of_branch[above[node]] += whole
+    return float(best[0])
+
+
+@compiled
+def add_from_above(slope: Array, order: Index, above: Index, is_leaf: NDArray[np.bool_]) -> None:
+    """Turn the slopes into their sums from the root to each node, and mark the leaves.
+
+    ``slope`` has shape (trials, d), and ``is_leaf`` shape (d,).
+    """
     trials, d = slope.shape
-    result = np.zeros(trials)
-    sums = np.zeros(d + 1)
-    best = np.zeros(d + 1)
+    is_leaf[:] = True
+    for node in range(1, d + 1):
+        if above[node] > 0:
+            is_leaf[order[above[node] - 1]] = False
     for trial in range(trials):
-        sums[:] = 0.0
-        best[:] = 0.0
-        for node in range(d, 0, -1):
-            whole = sums[node] + slope[trial, order[node - 1]] - level[trial]
-            # From the root down a branch is taken or left out; a set from below takes all of it,
-            # or the best of its branches.
-            lowest = min(whole, 0.0) if sign > 0 else min(whole, best[node])
-            parent = above[node]
-            best[parent] += lowest
-            sums[parent] += lowest if sign > 0 else whole
-        result[trial] = best[0]
+        for node in range(1, d + 1):
+            if above[node] > 0:
+                slope[trial, order[node - 1]] += slope[trial, order[above[node] - 1]]
+
+
+@compiled
+def moments_of_leaves(slope: Array, f: Array, is_leaf: NDArray[np.bool_]) -> Array:
+    """Return six numbers of the leaves, shape (trials, 6).
+
+    The lowest slope, the mean slope, Σ f, and with slopes above their mean Σ g, Σ g f and Σ g².
+
+    Parameters
+    ----------
+    slope, f
+        Shape (trials, d).
+    is_leaf
+        Which nodes count, shape (d,): at least one.
+    """
+    trials, d = slope.shape
+    result = np.empty((trials, 6))
+    for trial in range(trials):
+        count = 0
+        lowest = np.inf
+        whole = 0.0
+        size = 0.0
+        for v in range(d):
+            if is_leaf[v]:
+                count += 1
+                lowest = min(lowest, slope[trial, v])
+                whole += slope[trial, v]
+                size += f[trial, v]
+        mean = whole / count
+        rest = 0.0
+        along = 0.0
+        squares = 0.0
+        for v in range(d):
+            if is_leaf[v]:
+                above = slope[trial, v] - mean
+                rest += above
+                along += above * f[trial, v]
+                squares += above * above
+        result[trial] = (lowest, mean, size, rest, along, squares)
     return result
 
 
-@_compiled
-def sums_from_above(slope: Array, order: Index, above: Index) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the sums of slopes from the root to each node, (trials, d), and which are leaves."""
-    trials, d = slope.shape
-    sums = np.empty((trials, d))
-    is_leaf = np.ones(d, np.bool_)
-    for trial in range(trials):
-        for node in range(1, d + 1):
-            label = order[node - 1]
-            parent = above[node]
-            if parent == 0:
-                sums[trial, label] = slope[trial, label]
-            else:
-                up = order[parent - 1]
-                is_leaf[up] = False
-                sums[trial, label] = slope[trial, label] + sums[trial, up]
-    return sums, is_leaf
-
-
-@_compiled
+@compiled
 def smallest_product(slope: Array, f: Array, caps: Array, total: float, chain: Index) -> Array:
     """Return lower bounds of min g·s over 0 <= s <= caps that fall along a chain, (trials,).
 
@@ -231,7 +276,7 @@ def smallest_product(slope: Array, f: Array, caps: Array, total: float, chain: I
     return result
 
 
-@_compiled
+@compiled
 def _level_of_blocks(slope: Array, f: Array, caps: Array, total: float, chain: Index) -> float:
     """Return the mean slope of the blocks between 0 and their caps; 0 without such blocks."""
     count = 0
@@ -244,7 +289,7 @@ def _level_of_blocks(slope: Array, f: Array, caps: Array, total: float, chain: I
     d = len(chain)
     for place in range(d):
         value = chain[place]
-        cap = min(cap, caps[value])
+        cap = caps[value] if caps[value] < cap else cap
         of_block += slope[value]
         height = f[value]
         # The last value of a block has the tightest cap.
@@ -257,7 +302,7 @@ def _level_of_blocks(slope: Array, f: Array, caps: Array, total: float, chain: I
     return moment / count if count else 0.0
 
 
-@_compiled
+@compiled
 def _product_at(
     level: float, slope: Array, caps: Array, total: float, chain: Index
 ) -> tuple[float, float]:
@@ -270,10 +315,11 @@ def _product_at(
     for place in range(len(chain)):
         value = chain[place]
         # What is higher than this cap ends before this value.
-        tighter = min(cap, caps[value])
+        tighter = caps[value] if caps[value] < cap else cap
         product += (cap - tighter) * lowest
         cap = tighter
         running += slope[value] - level
-        lowest = min(lowest, running)
-        lowest_mean = min(lowest_mean, running / (place + 1))
+        lowest = running if running < lowest else lowest
+        mean = running / (place + 1)
+        lowest_mean = mean if mean < lowest_mean else lowest_mean
     return product + cap * lowest, lowest_mean

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.solve.certificate.kernels import compiled
+from ldpopt.closed_form.compiling import compiled
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]

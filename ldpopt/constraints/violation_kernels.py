@@ -1,0 +1,157 @@
+"""Violations of long vectors in one reading, compiled. Importing this module imports numba.
+
+A vector here is a row of a table, shape (trials, d), and each function returns one number per row.
+As numpy's largest values are, a violation is NaN where one of the numbers is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.closed_form.compiling import compiled
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+# Values that are added one by one: about the square root of the longest vectors' length, so that
+# sums within blocks and sums of blocks are of one length.
+_BLOCK = 1024
+
+
+@compiled
+def largest_rises(rows: Array, pairs: Index) -> Array:
+    """Return by how much the second value of a pair exceeds the first, at least 0, (trials,).
+
+    ``pairs`` has shape (pairs, 2).
+    """
+    result = np.empty(len(rows))
+    for trial in range(len(rows)):
+        row = rows[trial]
+        largest = 0.0
+        undefined = 0
+        for k in range(len(pairs)):
+            rise = row[pairs[k, 1]] - row[pairs[k, 0]]
+            largest = rise if rise > largest else largest
+            undefined += rise != rise
+        result[trial] = largest if undefined == 0 else np.nan
+    return result
+
+
+@compiled
+def largest_steps(rows: Array, chain: Index) -> Array:
+    """Return by how much a value exceeds the one before it in a chain, at least 0, (trials,)."""
+    result = np.empty(len(rows))
+    for trial in range(len(rows)):
+        row = rows[trial]
+        largest = 0.0
+        undefined = 0
+        for place in range(1, len(chain)):
+            rise = row[chain[place]] - row[chain[place - 1]]
+            largest = rise if rise > largest else largest
+            undefined += rise != rise
+        result[trial] = largest if undefined == 0 else np.nan
+    return result
+
+
+@compiled
+def farthest_outside(rows: Array, lower: Array, upper: Array) -> Array:
+    """Return the largest distance of a value from its bounds, (trials,).
+
+    ``lower`` and ``upper`` have shape (d,), or (1,) for one number.
+    """
+    of_each = (1 if len(lower) > 1 else 0, 1 if len(upper) > 1 else 0)
+    result = np.empty(len(rows))
+    for trial in range(len(rows)):
+        row = rows[trial]
+        largest = 0.0
+        undefined = 0
+        for v in range(len(row)):
+            below = lower[v * of_each[0]] - row[v]
+            above = row[v] - upper[v * of_each[1]]
+            largest = below if below > largest else largest
+            largest = above if above > largest else largest
+            undefined += row[v] != row[v]
+        result[trial] = largest if undefined == 0 else np.nan
+    return result
+
+
+@compiled
+def largest_differences(rows: Array, parents: Index, sums: Array) -> tuple[Array, Array]:
+    """Return the largest difference of a node from the sum of its children, and the sum of roots.
+
+    Parameters
+    ----------
+    rows
+        Vectors, shape (trials, d).
+    parents
+        The parent of each node, negative for a root, shape (d,).
+    sums
+        Overwritten, shape (d,). Long arrays come from numpy, which gets them in larger pages: the
+        small ones of compiled code would take as long as all else here.
+    """
+    trials, d = rows.shape
+    result = np.empty(trials)
+    of_roots = np.zeros(trials)
+    for trial in range(trials):
+        row = rows[trial]
+        # A leaf is its own sum.
+        sums[:] = row
+        for v in range(d):
+            if parents[v] >= 0:
+                sums[parents[v]] = 0.0
+        for v in range(d):
+            if parents[v] >= 0:
+                sums[parents[v]] += row[v]
+            else:
+                of_roots[trial] += row[v]
+        largest = 0.0
+        undefined = 0
+        for v in range(d):
+            difference = abs(sums[v] - row[v])
+            largest = difference if difference > largest else largest
+            undefined += difference != difference
+        result[trial] = largest if undefined == 0 else np.nan
+    return result, of_roots
+
+
+@compiled
+def largest_misses(rows: Array, members: Index, sizes: Index, totals: Array) -> Array:
+    """Return the largest difference of a group's sum from its total, (trials,).
+
+    Parameters
+    ----------
+    rows
+        Vectors, shape (trials, d).
+    members, sizes
+        The values of all groups, one group after the other, and how many each has.
+    totals
+        What they should sum to, shape (groups,).
+    """
+    result = np.empty(len(rows))
+    for trial in range(len(rows)):
+        row = rows[trial]
+        largest = 0.0
+        undefined = 0
+        first = 0
+        for group in range(len(sizes)):
+            last = first + sizes[group]
+            missed = abs(_sum_of(row, members[first:last]) - totals[group])
+            largest = missed if missed > largest else largest
+            undefined += missed != missed
+            first = last
+        result[trial] = largest if undefined == 0 else np.nan
+    return result
+
+
+@compiled
+def _sum_of(row: Array, members: Index) -> float:
+    """Return the sum of some values, in blocks: rounding grows with the length of a sum."""
+    total = 0.0
+    for start in range(0, len(members), _BLOCK):
+        block = members[start : start + _BLOCK]
+        part = 0.0
+        for k in range(len(block)):
+            part += row[block[k]]
+        total += part
+    return total
