@@ -1,12 +1,13 @@
 """The bound that judges closed forms on orders, top sets, groups, trees and small supports."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from ldpopt import FrequencyEstimate, Problem, certify, constraints, losses
+from ldpopt import FrequencyEstimate, Problem, certify, closed_form, constraints, losses
 from ldpopt.closed_form import Groups
 from ldpopt.constraints import (
     AtMost,
@@ -121,6 +122,30 @@ def test_points_with_few_values_are_judged_against_the_best_support(k):
         point = np.broadcast_to(other, best.shape)
         rise = problem.loss.value(point, start) - minimum
         assert np.all(few_values.quick_gap(problem, start, point).gap >= rise - 1e-15)
+
+
+@pytest.mark.parametrize("k", range(1, 7))
+def test_of_equal_values_any_may_complete_the_best_support(k):
+    """On each support the best point is known, and the least loss of all of them is the minimum.
+
+    Of a stack the ties are broken as the sort leaves them, so that one vector proves no less.
+    """
+    d = 6
+    problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0), AtMost(k)])
+    rng = np.random.default_rng(k)
+    for _ in range(30):
+        target = rng.integers(-1, 3, d) / 8
+        start = FrequencyEstimate(target)
+        points = np.zeros((math.comb(d, k), d))
+        for f, support in zip(points, itertools.combinations(range(d), k), strict=True):
+            f[list(support)] = closed_form.norm_sub(target[list(support)])
+        values = problem.loss.value(points, start)
+        rises = values - values.min()
+        gaps = np.array([few_values.quick_gap(problem, start, f).gap for f in points])
+        assert np.all(gaps >= rises - 1e-15)
+        assert np.all(gaps[rises < 1e-15] <= 1e-15)
+        stack = few_values.quick_gap(problem, FrequencyEstimate(target + 0 * points), points)
+        assert np.all(gaps <= stack.gap + 1e-15)
 
 
 @pytest.mark.parametrize(

@@ -2,21 +2,24 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Problem, losses
+from ldpopt.closed_form import rows
 from ldpopt.constraints import Bounds, Linear, Monotone, Near, NonNegative, SumsTo
 from ldpopt.solve.certificate import polyhedron
 from ldpopt.solve.slope_gap import slope_gap
 from ldpopt.solve.status import Status
 
 D = 16
+# The mean of the values' places, which is 5 at LAST.
+PLACES = np.arange(float(D))
 SIMPLEX = [NonNegative(), SumsTo(1.0)]
 LAST = np.arange(D, 0, -1.0) / np.sum(np.arange(1.0, D + 1))
+SPARSE = np.where(PLACES % 4 == 0, 0.0, LAST) / LAST[PLACES % 4 > 0].sum()
 RAW = LAST + np.random.default_rng(3).normal(0, 0.05, (4, D))
 SQUARES = losses.LeastSquares()
 WEIGHTED = losses.WeightedLeastSquares(np.linspace(0.5, 2.0, D))
-# The mean of the values' places, which is 5 at LAST.
-PLACES = np.arange(float(D))
 CASES = {
     "1-norm": (SQUARES, [Near(LAST, 0.2, 1)]),
     "1-norm, wide": (SQUARES, [Near(LAST, 2.0, 1)]),
@@ -24,6 +27,7 @@ CASES = {
     "2-norm": (SQUARES, [Near(LAST, 0.05)]),
     "2-norm, raised": (SQUARES, [Near(LAST, 0.05), Bounds(0.003, np.inf)]),
     "divergence": (SQUARES, [Near(LAST, 0.01, "kl")]),
+    "divergence, zeros": (SQUARES, [Near(SPARSE, 0.02, "kl")]),
     "row, above": (SQUARES, [Linear([PLACES], lower=[7.0])]),
     "row, below": (
         losses.WeightedLeastSquares(np.linspace(0.5, 2.0, D)),
@@ -37,23 +41,32 @@ CASES = {
 }
 
 
+@pytest.fixture(autouse=True, params=["short", "long"])
+def raw(request, monkeypatch):
+    """All is computed twice, for one vector by the compiled sweeps that long ones take."""
+    if request.param == "short":
+        return RAW
+    monkeypatch.setattr(rows, "_LONG", 0)
+    return RAW[0]
+
+
 def problem_of(case):
     loss, more = CASES[case]
     return Problem(loss, [*SIMPLEX, *more])
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_minima_are_proved_without_a_program(case, monkeypatch):
+def test_minima_are_proved_without_a_program(case, raw, monkeypatch):
     def evidence(*_):
         raise AssertionError("a program was solved")
 
     monkeypatch.setattr(polyhedron, "evidence", evidence)
     problem = problem_of(case)
-    solution = problem.solve(RAW)
+    solution = problem.solve(raw)
     assert solution.path == "closed-form"
     assert solution.status is Status.OPTIMAL
     gap, terms = slope_gap(problem, solution.start, solution.frequencies)
-    assert gap.shape == terms.shape == (4,)
+    assert gap.shape == terms.shape == raw.shape[:-1]
     assert (gap <= 1e-9 * np.maximum(terms, 1e-3)).all()
 
 
@@ -85,6 +98,24 @@ def test_a_point_off_its_total_pays_for_it(case, scale):
     excess = problem.loss.value(f, estimate) - best.objective
     gap = slope_gap(problem, estimate, f).gap
     assert gap >= excess * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("share", [0.0, 1e-3, 0.3])
+def test_compiled_sweeps_give_what_numpy_gives(case, share, monkeypatch):
+    """Also where the reference of a divergence has zeros, and a value is below its bound."""
+    problem = problem_of(case)
+    estimate = FrequencyEstimate(RAW[2])
+    points = problem.solve(RAW[2:]).frequencies
+    f = (1 - share) * points[0] + share * points[1]
+    if share == 0.3 and case != "two terms":  # which are infinite there
+        f[3] = -1e-12
+    one = slope_gap(problem, estimate, f)
+    monkeypatch.setattr(rows, "_LONG", 1 << 60)
+    other = slope_gap(problem, estimate, f)
+    # Open numbers of a normal are chosen by slopes that may be rounded otherwise.
+    assert_allclose(one.gap, other.gap, rtol=1e-9, atol=1e-14)
+    assert_allclose(one.terms, other.terms, rtol=1e-12)
 
 
 @pytest.mark.parametrize("case", ["1-norm", "1-norm, steep", 2, "kl"])

@@ -14,9 +14,8 @@ from ldpopt.closed_form.compiling import compiled
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-# Values that are added one by one: about the square root of the longest vectors' length, so that
-# sums within blocks and sums of blocks are of one length.
-_BLOCK = 1024
+# Values that are added one by one: rounding grows with the length of such a sum.
+_BLOCK = 128
 
 
 @compiled
@@ -71,7 +70,8 @@ def farthest_outside(rows: Array, lower: Array, upper: Array) -> Array:
             above = row[v] - upper[v * of_each[1]]
             largest = below if below > largest else largest
             largest = above if above > largest else largest
-            undefined += row[v] != row[v]
+            # Infinity from infinity is no number either.
+            undefined += (below != below) or (above != above)
         result[trial] = largest if undefined == 0 else np.nan
     return result
 
@@ -95,7 +95,7 @@ def largest_differences(rows: Array, parents: Index, sums: Array) -> tuple[Array
     of_roots = np.zeros(trials)
     for trial in range(trials):
         row = rows[trial]
-        # A leaf is its own sum.
+        # A leaf is its own sum, at no distance from itself even where it is infinite.
         sums[:] = row
         for v in range(d):
             if parents[v] >= 0:
@@ -108,7 +108,7 @@ def largest_differences(rows: Array, parents: Index, sums: Array) -> tuple[Array
         largest = 0.0
         undefined = 0
         for v in range(d):
-            difference = abs(sums[v] - row[v])
+            difference = abs(sums[v] - row[v]) if sums[v] != row[v] else 0.0
             largest = difference if difference > largest else largest
             undefined += difference != difference
         result[trial] = largest if undefined == 0 else np.nan
@@ -146,12 +146,23 @@ def largest_misses(rows: Array, members: Index, sizes: Index, totals: Array) -> 
 
 @compiled
 def _sum_of(row: Array, members: Index) -> float:
-    """Return the sum of some values, in blocks: rounding grows with the length of a sum."""
-    total = 0.0
-    for start in range(0, len(members), _BLOCK):
-        block = members[start : start + _BLOCK]
+    """Return the sum of some values in blocks, which are added in pairs as numpy adds them."""
+    # Sums of blocks, of twice as many, and so on: as many as there are ones in the count of blocks.
+    waiting = np.empty(64)
+    depth = 0
+    for number in range((len(members) + _BLOCK - 1) // _BLOCK):
+        block = members[number * _BLOCK : (number + 1) * _BLOCK]
         part = 0.0
         for k in range(len(block)):
             part += row[block[k]]
-        total += part
+        pairs = number + 1
+        while pairs % 2 == 0:
+            depth -= 1
+            part += waiting[depth]
+            pairs //= 2
+        waiting[depth] = part
+        depth += 1
+    total = 0.0
+    for k in range(depth):
+        total += waiting[depth - 1 - k]
     return total

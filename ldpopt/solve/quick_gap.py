@@ -145,7 +145,8 @@ def _plane_gap(gradient: Array, f: Array, modulus: float, total: float) -> Sized
     mean = gradient.sum(axis=-1) / d
     gradient -= mean[..., None]
     rest = gradient.sum(axis=-1)
-    along, squares = inner(gradient, f), inner(gradient, gradient)
+    along = inner(gradient, f)
+    squares = inner(gradient, gradient)
     return plane_gap(Moments(mean, f.sum(axis=-1), rest, along, squares), d, modulus, total)
 
 

@@ -54,7 +54,7 @@ from ldpopt.solve.quick_gap import Moments, inner, is_near_end, plane_gap, small
 Array = NDArray[np.float64]
 
 # What gaps of orders mostly are, relative to |g·f|: far less than a status promises.
-_CLEAR = 1e-12
+_CLEAR = 1e-13
 
 
 def vertex_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> SizedGap | None:

@@ -52,15 +52,25 @@ def quick_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
         return None
     target, size, total = stated
     slope = point - target
-    # The size-th largest value; with those equal to it there may be more than so many.
-    lowest = np.partition(target, -size, axis=-1)[..., -size, None]
-    if np.count_nonzero(target >= lowest) == size * lowest.size:
-        cheapest = np.where(target >= lowest, slope, np.inf).min(axis=-1)
+    if point.ndim == 1:
+        cheapest = _lowest_slope(slope, target, size)
     else:
+        # The largest values of the target come last.
         best = np.argpartition(target, -size, axis=-1)[..., -size:]
         cheapest = np.take_along_axis(slope, best, axis=-1).min(axis=-1)
     terms = weighted_sum(slope, point)
     return SizedGap(np.maximum(terms - total * cheapest, 0.0), np.abs(terms))
+
+
+def _lowest_slope(slope: Array, target: Array, size: int) -> Array:
+    """Return the lowest slope on the best support that a vector has, in few passes."""
+    lowest = np.partition(target, -size)[-size]
+    is_above = target > lowest
+    tied = slope[target == lowest]
+    # Any values that are equal to the lowest complete it: those of the highest slopes prove most.
+    taken = size - np.count_nonzero(is_above)
+    of_tied = np.partition(tied, -taken)[-taken]
+    return np.asarray(slope[is_above].min(initial=of_tied))
 
 
 def _support_problem(

@@ -47,8 +47,8 @@ def _without_caps(slope: Array, f: Array, group: Index, totals: Array) -> tuple[
     lowest = np.full(number + 1, np.inf)
     lowest[number] = 0.0
     for v in range(len(f)):
-        least = lowest[group[v]]
-        lowest[group[v]] = slope[v] if slope[v] < least else least
+        before = lowest[group[v]]
+        lowest[group[v]] = slope[v] if slope[v] < before else before
     terms = 0.0
     # A value in no group has no end to go to.
     if lowest[number] < 0.0:

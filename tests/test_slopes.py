@@ -1,0 +1,55 @@
+"""Gradients of long vectors in one sweep: those of the losses, in arrays that may be written to."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from ldpopt import losses, oracles
+from ldpopt.closed_form import rows
+from ldpopt.solve.certificate.slopes import slope_of
+
+D = 40
+RNG = np.random.default_rng(4)
+LOSSES = {
+    "squares": losses.LeastSquares(),
+    "weighted": losses.WeightedLeastSquares(RNG.uniform(0.5, 2.0, D)),
+    "gaussian": losses.GaussianMLE(),
+    "binomial": losses.BinomialMLE(),
+    "huber": losses.Huber(0.01),
+    "divergence": losses.KLTo(np.full(D, 1 / D)),
+    "one term of a sum": 3.0 * losses.LeastSquares() + 0.0 * losses.Entropy(),
+    "a sum": losses.LeastSquares() + 0.1 * losses.Entropy(),
+    "sums in a sum": 2 * (losses.GaussianMLE() + 0.0 * losses.Entropy()),
+}
+
+
+def reports(oracle):
+    users = RNG.multinomial(50_000, RNG.dirichlet(np.ones(D)))
+    return oracle.estimate(oracle.simulate_counts(users, RNG), 50_000)
+
+
+@pytest.mark.parametrize("name", [*LOSSES, "multinomial"])
+def test_they_are_the_gradient(name, monkeypatch):
+    monkeypatch.setattr(rows, "_LONG", 0)
+    oracle = oracles.GRR(epsilon=3.0, d=D) if name == "multinomial" else oracles.OUE(1.0, D)
+    loss = LOSSES.get(name, losses.MultinomialMLE())
+    start = reports(oracle)
+    f = RNG.dirichlet(np.ones(D))
+    f.flags.writeable = False
+    slope = slope_of(loss, start, f)
+    gradient = loss.gradient(f, start)
+    assert_allclose(slope, gradient, rtol=1e-12, atol=1e-12 * np.abs(gradient).max())
+    # Sweeps over the data of neither are changed by what is written to it.
+    slope[:] = 0
+    assert_allclose(loss.gradient(f, start), gradient)
+
+
+def test_a_gradient_that_is_locked_is_copied():
+    class Flat(losses.LeastSquares):
+        def gradient(self, f, estimate):
+            return np.broadcast_to(1.0, f.shape)
+
+    slope = slope_of(Flat(), reports(oracles.OUE(1.0, D)), np.full((2, D), 1 / D))
+    slope += 1
+    assert slope.shape == (2, D)
+    assert (slope == 2).all()

@@ -1,0 +1,78 @@
+"""Violations of long vectors: what numpy computes, whatever the numbers are."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from ldpopt.closed_form import rows
+from ldpopt.constraints import Bounds, GroupTotals, Hierarchy, Monotone
+
+D = 12
+RANKS = np.arange(D)
+PARENTS = np.array([3, 3, 7, -1, 3, 2, -1, 6, 7, 0, 0, 6])
+CHILDREN = np.flatnonzero(PARENTS >= 0)
+UPPER = np.where(RANKS % 3 == 0, np.inf, 0.1 + 0.01 * RANKS)
+SETS = {
+    "chain": Monotone(np.random.default_rng(2).permutation(D)),
+    "part of a chain": Monotone([2, 9, 4, 1]),
+    "pairs": Monotone(np.stack([PARENTS[CHILDREN], CHILDREN], axis=1)),
+    "caps": Bounds(0.0, UPPER),
+    "floors": Bounds(-UPPER, 0.2),
+    "both ends": Bounds(-UPPER, UPPER),
+    "hierarchy": Hierarchy(PARENTS),
+    "hierarchy with a total": Hierarchy(PARENTS, total=1.0),
+    "groups": GroupTotals([[7, 0, 3, 9], [1, 2, 10], [11]], [0.4, 0.35, 0.02]),
+    "groups, one empty": GroupTotals([[7, 0], [], [11]], [0.4, 0.35, 0.02]),
+    "no group": GroupTotals([], []),
+}
+
+
+def both(constraint, f, monkeypatch):
+    """Return the violation by numpy, and by the compiled sweeps of long vectors."""
+    plain = constraint.violation(f)
+    monkeypatch.setattr(rows, "_LONG", 0)
+    compiled = constraint.violation(f)
+    monkeypatch.undo()
+    return plain, compiled
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("shape", [(D,), (3, D), (2, 3, D)])
+def test_both_say_the_same(name, shape, monkeypatch):
+    f = np.random.default_rng(1).normal(0.1, 0.2, shape)
+    plain, compiled = both(SETS[name], f, monkeypatch)
+    assert plain.shape == compiled.shape == shape[:-1]
+    assert_allclose(compiled, plain, rtol=1e-14, atol=1e-16)
+    assert (plain.max() > 0) == (name != "no group")
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_no_number_hides(name, odd, monkeypatch):
+    """Each value in turn is odd, and in a stack it spoils its own trial alone."""
+    f = np.full((D, D), 1 / D)
+    f[RANKS, RANKS] = odd
+    plain, compiled = both(SETS[name], f, monkeypatch)
+    assert_allclose(compiled, plain, rtol=1e-14, atol=1e-16)
+
+
+@pytest.mark.parametrize("name", ["chain", "pairs", "both ends", "hierarchy", "groups"])
+def test_a_vector_of_the_set_has_none(name, monkeypatch):
+    points = {
+        "chain": -np.argsort(SETS["chain"].order).astype(float),
+        "pairs": np.zeros(D),
+        "both ends": np.zeros(D),
+        "hierarchy": np.zeros(D),
+        "groups": np.array([0.1, 0.2, 0.1, 0.1, 9, 9, 9, 0.1, 9, 0.1, 0.05, 0.02]),
+    }
+    plain, compiled = both(SETS[name], points[name], monkeypatch)
+    assert plain <= 1e-16
+    assert compiled <= 1e-16
+
+
+def test_long_groups_round_as_little_as_numpy_does():
+    """One by one, a million additions of .1 are off by 1e-6."""
+    d = 1_000_000
+    groups = GroupTotals([np.arange(d)], [0.1 * d])
+    assert groups.violation(np.full(d, 0.1)) <= 1e-9
