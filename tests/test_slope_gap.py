@@ -151,6 +151,15 @@ def test_slopes_that_overflow_prove_nothing():
     assert np.isposinf(slope_gap(problem, FrequencyEstimate(RAW[0]), far).gap)
 
 
+def test_infinite_slopes_prove_nothing():
+    loss = SQUARES + 0.01 * losses.KLTo(LAST)
+    f = LAST.copy()
+    f[0] += f[3]
+    f[3] = 0.0
+    problem = Problem(loss, [*SIMPLEX, Near(LAST, 2.0)])
+    assert slope_gap(problem, FrequencyEstimate(RAW[0]), f) is None
+
+
 @pytest.mark.parametrize(
     "sets",
     [

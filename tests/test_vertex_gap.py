@@ -136,6 +136,17 @@ def gap_at(f, slopes, where):
     return vertex_gap(Problem(SQUARES, where), start, np.array(f)).gap
 
 
+@pytest.mark.parametrize("name", ["chain", "mode", "groups", "groups, caps", *BOUNDED[-2:]])
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_infinite_slopes_prove_nothing(name):
+    loss = losses.WeightedLeastSquares(np.where(np.arange(D) == 3, 1e308, 1.0))
+    point = np.full(D, 1 / D)
+    point[3] = 100.0
+    start = FrequencyEstimate(np.full(D, 1 / D))
+    assert np.isposinf(loss.gradient(point, start)).sum() == 1
+    assert vertex_gap(Problem(loss, SETS[name]), start, point) is None
+
+
 def test_by_hand():
     falling = [NonNegative(), SumsTo(1.0), Monotone([0, 1, 2])]
     # g·f = .1 - .03 + .02 = .09. The means of the first slopes are .2, .05 and .2/3.
