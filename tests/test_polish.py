@@ -14,6 +14,7 @@ from ldpopt.constraints import (
     Bounds,
     Custom,
     GroupTotals,
+    Hierarchy,
     Linear,
     Monotone,
     NonNegative,
@@ -25,6 +26,7 @@ from ldpopt.errors import InfeasibleError
 from ldpopt.losses import (
     BinomialMLE,
     GaussianMLE,
+    Huber,
     KullbackLeibler,
     LeastAbsolute,
     LeastSquares,
@@ -45,6 +47,7 @@ LOSSES = [
     KullbackLeibler(),
     WeightedLeastSquares([1.0, 5.0, 2.0, 9.0, 3.0, 1.0, 4.0]),
     STEEP,
+    Huber(0.02),
 ]
 POLYHEDRA = {
     "chain": [Monotone(range(D))],
@@ -78,6 +81,21 @@ def test_answers_on_polyhedra_are_certified_to_rounding(loss, name):
     assert solution.objective <= raw.objective + 1e-9 * (1 + abs(raw.objective))
     if loss is not STEEP:
         assert_allclose(solution.frequencies, raw.frequencies, rtol=0, atol=SOLVER["CLARABEL"])
+
+
+@pytest.mark.parametrize("delta", [1e-3, 0.01, 0.1])
+@pytest.mark.parametrize("more", [[], [NonNegative()]], ids=["any sign", "nonnegative"])
+def test_values_on_the_straight_part_of_a_loss_are_polished(delta, more):
+    """Where children contradict their parent, most deviations are outliers."""
+    rng = np.random.default_rng(8)
+    for _ in range(5):
+        parents = [-1, *(int(rng.integers(0, v)) for v in range(1, 20))]
+        raw = rng.normal(0.05, 0.1, 20)
+        solution = Problem(Huber(delta), [Hierarchy(parents, total=1.0), *more]).solve(raw)
+        assert solution.path == "conic"
+        assert np.sum(np.abs(solution.frequencies - raw) > delta) >= 3
+        assert solution.status == "optimal"
+        assert solution.certificate.gap <= 1e-12 * solution.certificate.scale
 
 
 def test_a_solver_that_is_named_is_seen_as_it_is():

@@ -50,6 +50,11 @@ _TOGETHER = 1e-3
 # A step of this size, relative to the largest value, is rounding.
 _STILL = 4 * float(np.finfo(np.float64).eps)
 
+# What a value on a straight part of the loss counts as, relative to the largest curvature. Of 828
+# problems with Huber's loss this leaves none without a proof. 1 leaves 26, where steps are too
+# short to end, and without a polish there are 40; steps far longer jump over the part that bends.
+_STRAIGHT = 0.1
+
 # Multipliers of the wrong sign below this, relative to the largest gradient, are rounding.
 _SIGN = 1e-11
 
@@ -70,7 +75,7 @@ def polish(formulation: Formulation, start: FrequencyEstimate, outcome: Outcome)
     common is compiled once.
     """
     loss = formulation.loss
-    if loss.separable is None or loss.smooth_part is not loss:
+    if not loss.adds_over_values or loss.smooth_part is not loss:
         return outcome
     source = RowsOfTrials(formulation, start.d)
     points = outcome.frequencies
@@ -208,15 +213,17 @@ def _newton_step(
 ) -> tuple[Array, Array, Array] | None:
     """Return the step on the face, the multipliers of all rows, and what they leave of the slope.
 
-    None is returned where the loss has no finite slope and curvature.
+    None is returned where the loss has no finite slope, and where it bends at no value.
     """
     loss = formulation.loss
     free = face.free
     slope = np.where(free, loss.gradient(f, estimate), 0.0)
     curvature = loss.curvature(estimate, f, f)
-    if not (np.isfinite(slope).all() and np.all(curvature[free] > 0)):
+    if not (np.isfinite(slope).all() and np.any(curvature[free] > 0)):
         return None
-    weights = np.divide(1.0, curvature, out=np.zeros(len(f)), where=free)
+    # A loss that is straight at a value has no Newton step there.
+    bent = np.where(curvature > 0, curvature, _STRAIGHT * np.max(curvature[free]))
+    weights = np.divide(1.0, bent, out=np.zeros(len(f)), where=free)
     chosen = np.flatnonzero(face.rows)
     multipliers = np.zeros(len(face.rows))
     matrix: Any = rows.system.matrix[chosen]
