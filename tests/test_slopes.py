@@ -49,9 +49,9 @@ def test_they_are_the_gradient(name, monkeypatch):
 def test_a_gradient_that_is_locked_is_copied():
     class Flat(losses.LeastSquares):
         def gradient(self, f, estimate):
-            return np.broadcast_to(1.0, f.shape)
+            return np.broadcast_to(1, f.shape)
 
     slope = slope_of(Flat(), reports(oracles.OUE(1.0, D)), np.full((2, D), 1 / D))
-    slope += 1
+    slope += 0.5
     assert slope.shape == (2, D)
-    assert (slope == 2).all()
+    assert (slope == 1.5).all()

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 
 from ldpopt.closed_form import rows
 from ldpopt.constraints import Bounds, GroupTotals, Hierarchy, Monotone
+from ldpopt.errors import InvalidInputError
 
 D = 12
 RANKS = np.arange(D)
@@ -69,6 +70,14 @@ def test_a_vector_of_the_set_has_none(name, monkeypatch):
     plain, compiled = both(SETS[name], points[name], monkeypatch)
     assert plain <= 1e-16
     assert compiled <= 1e-16
+
+
+@pytest.mark.parametrize("name", sorted(set(SETS) - {"no group"}))
+def test_vectors_that_are_too_short_are_refused(name, monkeypatch):
+    """Compiled code would read, or write, beyond their end."""
+    monkeypatch.setattr(rows, "_LONG", 0)
+    with pytest.raises(InvalidInputError):
+        SETS[name].violation(np.zeros(2))
 
 
 def test_long_groups_round_as_little_as_numpy_does():

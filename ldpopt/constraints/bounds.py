@@ -200,6 +200,7 @@ class Bounds(_Box):
             return super().violation(f)
         from ldpopt.constraints.violation_kernels import farthest_outside  # imports numba
 
+        self.validate_for(f.shape[-1])
         ends = (np.atleast_1d(self.lower), np.atleast_1d(self.upper))
         return farthest_outside(locked_rows(f), *ends).reshape(f.shape[:-1])
 

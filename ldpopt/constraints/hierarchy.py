@@ -233,6 +233,7 @@ class Hierarchy(Polyhedron):
     def _violation_of_long(self, f: Array) -> Array:
         from ldpopt.constraints.violation_kernels import largest_differences  # imports numba
 
+        self.validate_for(f.shape[-1])
         sums = np.empty(f.shape[-1])
         excess, roots = largest_differences(locked_rows(f), self.parents, sums)
         if self.root_total is not None:

@@ -196,6 +196,8 @@ class GroupTotals(Polyhedron):
         if is_long(f.shape[-1]):
             from ldpopt.constraints.violation_kernels import largest_misses  # imports numba
 
+            if self._members.max(initial=-1) >= f.shape[-1]:
+                self.validate_for(f.shape[-1])  # names the group
             missed = largest_misses(locked_rows(f), self._members, self._sizes, self.totals)
             return missed.reshape(f.shape[:-1])
         has_members = self._sizes > 0

@@ -60,17 +60,17 @@ class Order(Polyhedron):
         return np.asarray(excess.max(axis=-1, initial=0.0))
 
     def _violation_of_long(self, f: Array) -> Array:
-        from ldpopt.constraints.violation_kernels import (  # imports numba
-            largest_rises,
-            largest_steps,
-        )
+        from ldpopt.constraints.violation_kernels import largest_rises  # imports numba
 
-        rows = locked_rows(f)
+        d = f.shape[-1]
         if self.order is not None:
-            excess = largest_steps(rows, self.order)
+            higher = self.order[:-1]
+            lower = self.order[1:]
         else:
-            excess = largest_rises(rows, self.pairs(f.shape[-1]))
-        return excess.reshape(f.shape[:-1])
+            higher, lower = self.pairs(d).T
+        if max(higher.max(initial=-1), lower.max(initial=-1)) >= d:
+            self.validate_for(d)  # raises an error
+        return largest_rises(locked_rows(f), higher, lower).reshape(f.shape[:-1])
 
     def row_name(self, row: int, d: int) -> str:
         """Return the pair."""

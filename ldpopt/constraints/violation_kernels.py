@@ -1,7 +1,8 @@
 """Violations of long vectors in one reading, compiled. Importing this module imports numba.
 
 A vector here is a row of a table, shape (trials, d), and each function returns one number per row.
-As numpy's largest values are, a violation is NaN where one of the numbers is.
+As numpy's largest values are, a violation is NaN where one of the numbers is. Nothing here looks
+whether an index is inside its vector: who calls does.
 """
 
 from __future__ import annotations
@@ -19,34 +20,18 @@ _BLOCK = 128
 
 
 @compiled
-def largest_rises(rows: Array, pairs: Index) -> Array:
-    """Return by how much the second value of a pair exceeds the first, at least 0, (trials,).
+def largest_rises(rows: Array, higher: Index, lower: Index) -> Array:
+    """Return by how much values ``lower`` exceed those of ``higher``, at least 0, (trials,).
 
-    ``pairs`` has shape (pairs, 2).
+    Both have an index per pair.
     """
     result = np.empty(len(rows))
     for trial in range(len(rows)):
         row = rows[trial]
         largest = 0.0
         undefined = 0
-        for k in range(len(pairs)):
-            rise = row[pairs[k, 1]] - row[pairs[k, 0]]
-            largest = rise if rise > largest else largest
-            undefined += rise != rise
-        result[trial] = largest if undefined == 0 else np.nan
-    return result
-
-
-@compiled
-def largest_steps(rows: Array, chain: Index) -> Array:
-    """Return by how much a value exceeds the one before it in a chain, at least 0, (trials,)."""
-    result = np.empty(len(rows))
-    for trial in range(len(rows)):
-        row = rows[trial]
-        largest = 0.0
-        undefined = 0
-        for place in range(1, len(chain)):
-            rise = row[chain[place]] - row[chain[place - 1]]
+        for k in range(len(higher)):
+            rise = row[lower[k]] - row[higher[k]]
             largest = rise if rise > largest else largest
             undefined += rise != rise
         result[trial] = largest if undefined == 0 else np.nan
@@ -59,15 +44,15 @@ def farthest_outside(rows: Array, lower: Array, upper: Array) -> Array:
 
     ``lower`` and ``upper`` have shape (d,), or (1,) for one number.
     """
-    of_each = (1 if len(lower) > 1 else 0, 1 if len(upper) > 1 else 0)
+    steps = (1 if len(lower) > 1 else 0, 1 if len(upper) > 1 else 0)
     result = np.empty(len(rows))
     for trial in range(len(rows)):
         row = rows[trial]
         largest = 0.0
         undefined = 0
         for v in range(len(row)):
-            below = lower[v * of_each[0]] - row[v]
-            above = row[v] - upper[v * of_each[1]]
+            below = lower[v * steps[0]] - row[v]
+            above = row[v] - upper[v * steps[1]]
             largest = below if below > largest else largest
             largest = above if above > largest else largest
             # Infinity from infinity is no number either.

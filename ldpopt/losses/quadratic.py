@@ -276,8 +276,7 @@ class GaussianMLE(SeparableLoss):
         """Return Σ (f_v - f̃_v)²/(a + b f_v); ``inf`` where a variance is not positive."""
         noise = estimate.noise
         # In place: on many vectors fresh memory costs more than arithmetic.
-        variance = np.asarray(noise.b * f)
-        variance += noise.a
+        variance = np.asarray(noise.a + noise.b * f)
         squares = np.asarray(f - estimate.frequencies)
         squares *= squares
         inside = variance.min(axis=-1) > 0

@@ -174,9 +174,7 @@ def _add_normal(slope: Array, facing: _Facing, above: Array, left: float) -> Arr
         weighted = w * turned
         along += inner(weighted, g)[..., None]
         squares += inner(weighted, turned)[..., None]
-    if not facing.is_equation:
-        along = np.minimum(along, 0.0)
-    mu = np.where(squares > 0, -along / np.where(squares > 0, squares, 1.0), 0.0)
+    mu = _price(along, squares, facing.is_equation)
     vector = normal.vector
     # Of a steep slope the conjugate of a divergence is beyond the doubles: then nothing is proved.
     with np.errstate(over="ignore", invalid="ignore"):
@@ -190,6 +188,13 @@ def _add_normal(slope: Array, facing: _Facing, above: Array, left: float) -> Arr
             g += mu * (n - middle)
         mean = (level + mu * middle)[..., 0]
         return np.asarray(paid + mean * (above.sum(axis=-1) - left))
+
+
+def _price(along: Array, squares: Array, is_equation: bool) -> Array:
+    """Return μ, the least squares solution of g + μ n = 0; at least 0 but for an equation."""
+    if not is_equation:
+        along = np.minimum(along, 0.0)
+    return np.where(squares > 0, -along / np.where(squares > 0, squares, 1.0), 0.0)
 
 
 class _LongFacing(NamedTuple):
@@ -253,9 +258,7 @@ def _gap_of_long(
     level = sums.slopes / mass
     middle = sums.normals / mass
     along, squares = normal_kernels.products(facing.rule, slope, f, above, level, middle)
-    if not facing.is_equation:
-        along = min(along, 0.0)
-    mu = -along / squares if squares > 0 else 0.0
+    mu = float(_price(np.asarray(along), np.asarray(squares), facing.is_equation))
     turned = normal_kernels.turned(facing.rule, slope, f, above, (level, middle, mu))
     with np.errstate(over="ignore", invalid="ignore"):
         slack = facing.slack(turned, lambda where: middle - (slope[where] - level) / (mu or 1.0))

@@ -189,7 +189,10 @@ def _hierarchy_gap(
     slope = _slope(formulation, start, point)
     if slope is None:
         return None
-    from ldpopt.solve.certificate.tree_prices import add_from_above, moments_of_leaves  # numba
+    from ldpopt.solve.certificate.tree_prices import (  # imports numba
+        add_from_above,
+        moments_of_leaves,
+    )
 
     d = start.d
     rise = inner(slope, point)

@@ -33,4 +33,4 @@ def slope_of(loss: Loss, start: FrequencyEstimate, point: Array) -> Array:
         formula = formula_of(loss, Point(start, point, *ends, *ends))
         if formula is not None and formula.kind != LOGARITHMS:
             return slopes(formula, point)
-    return np.require(loss.gradient(point, start), requirements=["C", "W"])
+    return np.require(loss.gradient(point, start), np.float64, ["C", "W"])
