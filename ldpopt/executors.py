@@ -325,10 +325,17 @@ class Dask:
 
 def _close(client: Any) -> None:
     """Close a connection; the results of a run, or its error, count for more than how that ends."""
-    # Dask waits 10 s for its own thread, and a loaded machine may need longer. The thread does not
-    # keep the process from ending.
-    with suppress(TimeoutError):
+    try:
         client.close()
+    except TimeoutError:
+        # Dask waits 10 s for its own thread, and a loaded machine may need longer. The thread does
+        # not keep the process from ending.
+        pass
+    except Exception:
+        # Dask stops half way if it must give up, for the second time, an attempt to connect that
+        # has not ended since the first. A moment later that attempt has ended.
+        with suppress(Exception):
+            client.close()
 
 
 @contextmanager

@@ -249,6 +249,44 @@ def test_a_connection_that_dask_cannot_close_in_its_time_hides_no_outcome():
     assert outcome == 3.0
 
 
+@pytest.mark.parametrize("failures", [1, 2])
+def test_a_connection_that_dask_fails_to_close_is_closed_again_and_hides_no_outcome(failures):
+    class Client:
+        attempts = 0
+
+        def close(self):
+            self.attempts += 1
+            if self.attempts <= failures:
+                raise RuntimeError("Cannot change state of expiring Timeout")
+
+    with (
+        pytest.raises(WorkersError, match="no workers"),
+        executors._closed_in_silence(Client()) as client,
+    ):
+        raise WorkersError("the cluster had no workers")
+    assert client.attempts == 2
+
+
+def test_a_connection_that_dask_closes_half_way_is_closed_whole(start_cluster, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    close = distributed.core.ConnectionPool.close
+    closing = []
+
+    async def fail_once(pool):
+        closing.append(pool)
+        if len(closing) == 1:
+            raise RuntimeError("Cannot change state of expiring Timeout")
+        await close(pool)
+
+    cluster = start_cluster(1)
+    client = Dask(cluster.scheduler_address, NET_SECONDS)._client()
+    with monkeypatch.context() as patch:
+        patch.setattr(distributed.core.ConnectionPool, "close", fail_once)
+        executors._close(client)
+    assert client.status == "closed"
+    assert closing == [client.rpc, client.rpc]
+
+
 def test_an_error_on_a_cluster_is_an_outcome(start_cluster):
     with start_cluster(1) as cluster:
         outcomes = dict(Dask(cluster.scheduler_address).run(half, [0, 2]))
