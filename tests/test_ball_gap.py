@@ -7,9 +7,10 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses
-from ldpopt.constraints import Near, NonNegative, SumsTo
+from ldpopt.constraints import Bounds, Near, NonNegative, SumsTo
 from ldpopt.solve.certificate import ball_gap, normals, polyhedron
 from tests.exact_minima import fractions
 from tests.test_certificate_soundness import wrong_multipliers
@@ -61,6 +62,117 @@ def test_values_that_a_divergence_holds_at_zero_cost_nothing(monkeypatch):
     monkeypatch.setattr(polyhedron, "evidence", None)
     certificate = certify(problem, estimate, point)
     assert certificate.gap <= 1e-11 * certificate.scale
+
+
+WEIGHTS = np.linspace(0.5, 2.0, D)
+# Each with a factor of 1 cuts off the estimate, and still leaves some values at 0.
+BALLS = {
+    "2-norm": lambda factor: Near(REFERENCE, 0.05 * factor, 2),
+    "1-norm": lambda factor: Near(REFERENCE, 0.3 * factor, 1),
+    "weighted 1-norm": lambda factor: Near(REFERENCE, 0.5 * factor, 1, weights=WEIGHTS),
+    "divergence": lambda factor: Near(REFERENCE, 0.1 * factor, "kl"),
+}
+AROUND = {
+    "simplex": [NonNegative(), SumsTo(1.0)],
+    "total": [SumsTo(1.0)],
+    "caps": [Bounds(0.0, 0.12), SumsTo(1.0)],
+}
+
+
+def rate_of(certificate):
+    """Return the multiplier of the radius; a 1-norm's is that of its sum of deviations."""
+    multipliers = np.asarray(certificate.duals["Near"])
+    return multipliers if not multipliers.ndim else multipliers[2 * D]
+
+
+@pytest.mark.parametrize("name", BALLS)
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("size", [1.0, 100.0], ids=["active", "wide"])
+def test_multipliers_of_a_closed_form_take_no_program(name, around, size, monkeypatch):
+    """They satisfy the conditions, and are how fast the minimum rises with the radius."""
+    if name == "divergence" and around == "total":
+        # The divergence states f >= 0 too, whose multipliers are those of no constraint here.
+        around = "simplex"
+    problems = [
+        Problem(losses.LeastSquares(), [*AROUND[around], BALLS[name](size * factor)])
+        for factor in (1 - 1e-4, 1, 1 + 1e-4)
+    ]
+    smaller, at, larger = (problem.solve(ESTIMATE) for problem in problems)
+    monkeypatch.setattr(polyhedron, "evidence", None)  # to call it would be an error
+    certificate = certify(problems[1], ESTIMATE, at.frequencies)
+    assert certificate.stationarity <= 1e-12
+    assert certificate.complementarity <= 1e-12
+    step = problems[2].constraints[-1].radius - problems[0].constraints[-1].radius
+    slope = (larger.objective - smaller.objective) / step
+    assert rate_of(certificate) == pytest.approx(slope, rel=1e-4, abs=1e-12)
+    assert (abs(rate_of(certificate)) > 1e-4) == (size == 1.0)
+
+
+@pytest.mark.parametrize("name", BALLS)
+def test_multipliers_of_rows_and_cones_are_those_of_a_program(name):
+    problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0), BALLS[name](1.0)])
+    point = problem.minimise(ESTIMATE)
+    at_hand = ball_gap.ball_explanation(problem, ESTIMATE, point)
+    program = polyhedron.evidence(problem, ESTIMATE, point).explain()
+    assert at_hand.row_sizes == program.row_sizes
+    scale = np.abs(problem.loss.gradient(point, ESTIMATE)).max()
+    for field in ("sum_multiplier", "bound_multipliers"):
+        assert_allclose(getattr(at_hand, field), getattr(program, field), atol=1e-4 * scale)
+    if program.row_sizes == (None,):
+        assert_allclose(at_hand.of_curved[0], np.ravel(program.of_curved[0]), rtol=1e-3)
+        return
+    # Of deviations that are 0 the shares are not unique, but what they leave to a value is.
+    for part in (at_hand, program):
+        above, below = part.row_multipliers[: 2 * D].reshape(2, D)
+        assert (above <= 1e-9 * scale).all()
+        assert (below >= -1e-9 * scale).all()
+    sums = [part.row_multipliers[: 2 * D].reshape(2, D).sum(axis=0) for part in (at_hand, program)]
+    assert_allclose(*sums, atol=1e-4 * scale)
+
+
+@pytest.mark.parametrize("name", BALLS)
+def test_multipliers_of_a_stack_are_those_of_its_trials(name):
+    raw = ESTIMATE.frequencies + np.random.default_rng(4).normal(0, 0.01, (3, D))
+    problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0), BALLS[name](1.0)])
+    stack = FrequencyEstimate(raw)
+    points = problem.minimise(stack)
+    whole = certify(problem, stack, points)
+    for trial in range(3):
+        part = certify(problem, stack[trial], points[trial])
+        for field in ("sum_multiplier", "bound_multipliers", "row_multipliers"):
+            expected = getattr(part, field)
+            assert_allclose(getattr(whole, field)[trial], expected, rtol=1e-9, atol=1e-15)
+        assert_allclose(whole.duals["Near"][trial], part.duals["Near"], rtol=1e-9, atol=1e-15)
+
+
+def test_a_point_that_is_no_minimum_is_not_explained(monkeypatch):
+    problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0), BALLS["2-norm"](1.0)])
+    point = problem.minimise(ESTIMATE)
+    point[:2] += [1e-3, -1e-3]
+    explanation = ball_gap.ball_explanation(problem, ESTIMATE, point)
+    assert explanation.stationarity >= 1e-4
+
+
+def test_a_price_of_a_limit_that_is_far_shows():
+    ball = BALLS["2-norm"](1.0)
+    problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0), ball])
+    inside = (problem.minimise(ESTIMATE) + REFERENCE) / 2
+    explanation = ball_gap.ball_explanation(problem, ESTIMATE, inside)
+    price = D * float(explanation.of_curved[0][0])
+    # The ball's slack at its price: half of the radius is left.
+    assert price > 1e-2
+    assert explanation.complementarity == pytest.approx(price * ball.radius / 2, rel=1e-3)
+
+
+@pytest.mark.parametrize("distance", [0.0, 1e-10])
+def test_values_that_are_nearly_those_of_the_reference_count_as_equal(distance):
+    """How near counts as equal depends on the path: the multipliers that prove most are shown."""
+    problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0), BALLS["1-norm"](1.0)])
+    point = problem.minimise(ESTIMATE)
+    assert np.count_nonzero(np.abs(point - REFERENCE) < 1e-12) > 5
+    point += distance * np.sign(np.sin(np.arange(D)))
+    explanation = ball_gap.ball_explanation(problem, ESTIMATE, np.maximum(point, 0.0))
+    assert explanation.stationarity <= 10 * distance + 1e-15
 
 
 def test_huber_in_a_ball_is_judged_without_a_program(monkeypatch):

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import linprog
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
+from ldpopt.closed_form import parts
 from ldpopt.constraints import (
     AtMost,
     Bounds,
@@ -35,7 +36,7 @@ from ldpopt.losses import (
     LeastSquares,
     WeightedLeastSquares,
 )
-from ldpopt.solve.certificate import minorant, parts, polyhedron
+from ldpopt.solve.certificate import minorant, polyhedron
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.multipliers import shortfall
 from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, GAP, SOLVER, SUM

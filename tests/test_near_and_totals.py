@@ -4,8 +4,10 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import special
 
 from ldpopt import Parameter, Problem, certify, closed_form
+from ldpopt.closed_form import parts
 from ldpopt.constraints import (
     Custom,
     GroupTotals,
@@ -105,6 +107,35 @@ def test_closed_forms_solve_what_has_one(name):
 def test_a_radius_whose_square_is_no_double_holds_nothing_back(norm):
     solution = Problem(LeastSquares(), [*SIMPLEX, Near(REFERENCE, 1e300, norm)]).solve(Y)
     assert_allclose(solution.frequencies, closed_form.norm_sub(Y), rtol=0, atol=SUM)
+
+
+@pytest.mark.parametrize("part", [5, 1 << 16], ids=["in parts", "whole"])
+@pytest.mark.parametrize("shape", [(D,), (3, D), (2, 3, D)])
+def test_the_excess_of_a_divergence_is_that_of_scipy(shape, part, monkeypatch):
+    monkeypatch.setattr(parts, "_PART", part)
+    rng = np.random.default_rng(5)
+    reference = np.where(np.arange(D) % 4 == 3, 0.0, REFERENCE)
+    f = rng.dirichlet(np.ones(D), shape[:-1]) * (rng.uniform(size=shape) > 0.2)
+    held = reference == 0
+    ball = Near(reference, 1e-3, "kl")
+    inside = np.where(held, 0.0, f)
+    excess = special.kl_div(inside, reference).sum(axis=-1) - 1e-3
+    assert_allclose(ball.violation(inside), excess, rtol=1e-12)
+    # What is left where the reference is 0 hides nothing of the rest.
+    residue = inside + 1e-5 * held
+    assert_allclose(ball.violation(residue), excess, rtol=1e-12)
+    # Far outside: where the reference is 0, and below 0.
+    for value in (5.0, -5.0):
+        outside = inside.copy()
+        outside[..., 3] = value
+        assert_allclose(ball.violation(outside), 5.0)
+        outside = inside.copy()
+        outside[..., 0] = -5.0
+        assert_allclose(ball.violation(outside), 5.0)
+    assert ball.violation(reference) == 0
+    spoilt = inside.copy()
+    spoilt[..., 1] = NAN
+    assert np.isnan(ball.violation(spoilt)).all()
 
 
 def test_a_zero_of_the_reference_stays_zero_in_a_divergence():

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 
 from ldpopt.closed_form import rows
 from ldpopt.constraints import Bounds, GroupTotals, Hierarchy, Monotone
+from ldpopt.constraints.orders import Order
 from ldpopt.errors import InvalidInputError
 
 D = 12
@@ -17,6 +18,8 @@ SETS = {
     "chain": Monotone(np.random.default_rng(2).permutation(D)),
     "part of a chain": Monotone([2, 9, 4, 1]),
     "pairs": Monotone(np.stack([PARENTS[CHILDREN], CHILDREN], axis=1)),
+    "pairs from below": Monotone(np.stack([CHILDREN, PARENTS[CHILDREN]], axis=1)[::-1]),
+    "pairs, no forest": Monotone([(0, 2), (1, 2), (0, 3), (1, 3), (9, 1)]),
     "caps": Bounds(0.0, UPPER),
     "floors": Bounds(-UPPER, 0.2),
     "both ends": Bounds(-UPPER, UPPER),
@@ -85,3 +88,18 @@ def test_long_groups_round_as_little_as_numpy_does():
     d = 1_000_000
     groups = GroupTotals([np.arange(d)], [0.1 * d])
     assert groups.violation(np.full(d, 0.1)) <= 1e-9
+
+
+class BeyondTheDomain(Order):
+    """An order of a user that names a value which is not there, and does not look."""
+
+    def pairs(self, d):
+        return np.array([[d + 5, 0]])
+
+    def violation(self, f):
+        return self._violation_of_long(f)
+
+
+def test_pairs_of_an_order_of_ones_own_are_looked_at():
+    with pytest.raises(InvalidInputError, match=r"pairs must lie in 0 .. 11, found 17"):
+        BeyondTheDomain().violation(np.zeros(D))

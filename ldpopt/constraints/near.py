@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
+from ldpopt.closed_form.parts import parts_of
 from ldpopt.constraints.absolute_sums import absolute_sum_form, absolute_sum_rows
 from ldpopt.constraints.base import (
     Ball,
@@ -31,6 +32,9 @@ _NORMS: tuple[Norm, ...] = (1, 2, np.inf, "kl")
 
 # Bounds that follow from a radius take a few operations, each rounded by half of eps.
 _OUTWARD = 1 + 8 * float(np.finfo(np.float64).eps)
+
+# The smallest number whose reciprocal is no less exact.
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 class Near(Constraint):
@@ -128,17 +132,39 @@ class Near(Constraint):
     def violation(self, f: Array) -> Array:
         """Return by how much the distance exceeds the radius."""
         if self.norm == "kl":
-            from scipy.special import kl_div  # slow to import
-
-            # Where r is 0 the divergence would be infinite for any residue of a solver.
-            is_held = self.reference == 0
-            terms = np.where(is_held, 0.0, kl_div(np.maximum(f, 0.0), self.reference))
-            outside = np.where(is_held, np.abs(f), np.maximum(-f, 0.0))
-            distance = terms.sum(axis=-1)
-            excess = np.maximum(distance - self.radius, outside.max(axis=-1))
+            divergence, outside = self._divergence(f)
+            excess = np.maximum(divergence - self.radius, outside)
         else:
             excess = self._distance(f) - self.radius
         return np.asarray(np.maximum(excess, 0.0))
+
+    def _divergence(self, f: Array) -> tuple[Array, Array]:
+        """Return Σ f log(f/r) - f + r, with 0 for f below it, and the largest distance outside.
+
+        Where r is 0 the divergence would be infinite for any residue of a solver: there the value
+        itself is how far it is outside. Both have shape (...).
+        """
+        divergence = np.zeros(f.shape[:-1])
+        outside = np.zeros(f.shape[:-1])
+        for _, (values, r) in parts_of(f, self.reference):
+            outside = np.maximum(outside, -values.min(axis=-1))
+            value = np.maximum(values, 0.0)
+            divisor = r
+            is_held = r == 0
+            if is_held.any():
+                outside = np.maximum(outside, value[..., is_held].max(axis=-1))
+                value[..., is_held] = 0.0
+                divisor = np.where(is_held, 1.0, r)
+            # The logarithm of 0 would be infinite; that of a tiny number is nothing, 0 times.
+            terms = np.maximum(value, _TINY)
+            with np.errstate(over="ignore"):
+                terms /= divisor
+            np.log(terms, out=terms)
+            terms *= value
+            terms -= value
+            terms += r
+            divergence += terms.sum(axis=-1)
+        return divergence, outside
 
     def _distance(self, f: Array) -> Array:
         """Return the norm of the distance from the reference, shape (...)."""

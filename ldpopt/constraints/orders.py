@@ -63,14 +63,28 @@ class Order(Polyhedron):
         from ldpopt.constraints.violation_kernels import largest_rises  # imports numba
 
         d = f.shape[-1]
-        if self.order is not None:
-            higher = self.order[:-1]
-            lower = self.order[1:]
-        else:
-            higher, lower = self.pairs(d).T
-        if max(higher.max(initial=-1), lower.max(initial=-1)) >= d:
-            self.validate_for(d)  # raises an error
+        higher, lower = _kept_sides(self, d) if self.is_settled else self._sides(d)
         return largest_rises(locked_rows(f), higher, lower).reshape(f.shape[:-1])
+
+    def _sides(self, d: int) -> tuple[Index, Index]:
+        """Return the higher and the lower value of each pair, in an order that suits memory.
+
+        The pairs of a forest come in the order of the nodes below: vectors are then read forward,
+        in whatever order the pairs were stated.
+        """
+        self.validate_for(d)
+        if self.order is not None:
+            return self.order[:-1], self.order[1:]
+        # An order of the user's own may leave it to us: compiled code would read beyond the vector.
+        validate.whole_numbers("pairs", self.pairs(d), low=0, high=d - 1)
+        forest = self.forest(d)
+        if forest is None:
+            higher, lower = self.pairs(d).T.copy()
+            return higher, lower
+        parents, sign = forest
+        below = np.flatnonzero(parents >= 0)
+        above = parents[below]
+        return (above, below) if sign > 0 else (below, above)
 
     def row_name(self, row: int, d: int) -> str:
         """Return the pair."""
@@ -111,6 +125,12 @@ class Order(Polyhedron):
 def _kept_isotonic(order: Order, d: int) -> ForestOrder | PartialOrder:
     # One solve needs it several times, and orders are solved again and again.
     return order._isotonic(d)
+
+
+@lru_cache(maxsize=4)
+def _kept_sides(order: Order, d: int) -> tuple[Index, Index]:
+    # One solve needs them for each point that it judges.
+    return order._sides(d)
 
 
 class Monotone(Order):

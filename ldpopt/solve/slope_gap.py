@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.parts import absolute_sum, parts_of
 from ldpopt.closed_form.rows import is_long
 from ldpopt.constraints import Constraint, Linear
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.dual import EPS
 from ldpopt.solve.certificate.evidence import SizedGap
 from ldpopt.solve.certificate.normals import Normal, log_ratios, normal_of, plain_slack
-from ldpopt.solve.certificate.parts import absolute_sum, parts_of
 from ldpopt.solve.certificate.slopes import slope_of
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.quick_gap import inner
@@ -201,11 +201,11 @@ class _LongFacing(NamedTuple):
     """As ``_Facing``, of one long vector.
 
     The slack follows from what the third sweep adds up, and from open numbers of n, which a
-    function returns for the values that are marked.
+    function returns for the values of a slice.
     """
 
     rule: Rule
-    slack: Callable[[Turned, Callable[[NDArray[np.bool_]], Array]], float]
+    slack: Callable[[Turned, Callable[[slice], Array]], float]
     is_equation: bool = False
 
 
@@ -218,21 +218,17 @@ def _long_facing(cut: Constraint, f: Array) -> _LongFacing:
         row = _row_at(cut, f)
         rule = normal_kernels.rule(normal_kernels.GIVEN, row.coefficients, float(row.sign))
         return _LongFacing(rule, lambda *_: float(row.distance), row.is_equation)
-    near = _EQUAL * max(f.max(), -f.min())
     reference = ball.reference
     if ball.norm == "kl":
-        normal = log_ratios(f, reference, near)
+        normal = log_ratios(f, reference)
         gained = float(f.sum() - reference.sum())
 
-        def slack(turned: Turned, chosen: Callable[[NDArray[np.bool_]], Array]) -> float:
-            is_open = np.isnan(normal)
-            r = reference[is_open]
-            # Where r is 0, f can only be 0, and n may be so large that its exponential is infinite.
-            exact = np.where(r == 0, 0.0, r * np.expm1(np.where(r == 0, 0.0, chosen(is_open))))
-            further = float(np.sum(exact - (f[is_open] - r)))
+        def slack(turned: Turned, chosen: Callable[[slice], Array]) -> float:
+            further = _further(normal, f, reference, chosen)
             return ball.radius + gained + further - turned.along
 
         return _LongFacing(normal_kernels.rule(normal_kernels.GIVEN, normal, 1.0), slack)
+    near = _EQUAL * max(f.max(), -f.min())
     if ball.norm == 1:
         weights = np.ones(1) if ball.weights is None else ball.weights
         rule = normal_kernels.rule(normal_kernels.ONE_NORM, reference, 1.0, weights, near)
@@ -241,6 +237,23 @@ def _long_facing(cut: Constraint, f: Array) -> _LongFacing:
         per_length = 1.0 / length if length > 0 else 0.0
         rule = normal_kernels.rule(normal_kernels.TWO_NORM, reference, per_length)
     return _LongFacing(rule, lambda turned, _: ball.radius - turned.along + turned.of_reference)
+
+
+def _further(normal: Array, f: Array, reference: Array, chosen: Callable[[slice], Array]) -> float:
+    """Return Σ r exp(n) - f over the values where the normal n of a divergence is open.
+
+    Elsewhere n is the logarithm of f/r, and the difference is 0.
+    """
+    result = 0.0
+    for part, (n, value, r) in parts_of(normal, f, reference):
+        is_open = np.isnan(n)
+        if not is_open.any():
+            continue
+        # Where r is 0, f can only be 0, and n may be so large that its exponential is infinite.
+        at = r[is_open]
+        gained = np.where(at == 0, 0.0, at * np.exp(np.where(at == 0, 0.0, chosen(part)[is_open])))
+        result += float(np.sum(gained - value[is_open]))
+    return result
 
 
 def _gap_of_long(
@@ -261,7 +274,7 @@ def _gap_of_long(
     mu = float(_price(np.asarray(along), np.asarray(squares), facing.is_equation))
     turned = normal_kernels.turned(facing.rule, slope, f, above, (level, middle, mu))
     with np.errstate(over="ignore", invalid="ignore"):
-        slack = facing.slack(turned, lambda where: middle - (slope[where] - level) / (mu or 1.0))
+        slack = facing.slack(turned, lambda part: middle - (slope[part] - level) / (mu or 1.0))
         paid = mu * slack
         paid += abs(mu) * _roundings(len(f)) * turned.size
         excess = float(above.sum()) - left

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.parts import absolute_sum
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.solve.certificate.evidence import SizedGap
-from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.certificate.slopes import slope_of
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.quick_gap import gap_of_slopes, is_near_end

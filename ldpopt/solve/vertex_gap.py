@@ -40,12 +40,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form import Groups
+from ldpopt.closed_form.parts import absolute_sum
 from ldpopt.closed_form.rows import is_long
 from ldpopt.constraints import Constraint, Hierarchy
 from ldpopt.constraints.isotonic import ForestOrder
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.evidence import SizedGap, is_within
-from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.certificate.pooled_gap import structure_of, with_rest
 from ldpopt.solve.certificate.slopes import slope_of
 from ldpopt.solve.formulation import Formulation, Region
@@ -53,8 +53,8 @@ from ldpopt.solve.quick_gap import Moments, inner, is_near_end, plane_gap, small
 
 Array = NDArray[np.float64]
 
-# What gaps of orders mostly are, relative to |g·f|: far less than a status promises.
-_CLEAR = 1e-13
+# A gap that is so small beside |g·f| is small beside Σ |g_v f_v| too, whatever a status promises.
+_CLEAR = 1e-9
 
 
 def vertex_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> SizedGap | None:

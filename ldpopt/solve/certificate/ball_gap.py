@@ -13,18 +13,19 @@ their bounds finds μ. Both are only chosen: any choice proves something.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.parts import absolute_sum
 from ldpopt.constraints.base import Ball
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.box import Model, applies
 from ldpopt.solve.certificate.dual import EPS, usable
-from ldpopt.solve.certificate.evidence import SizedGap
+from ldpopt.solve.certificate.evidence import Explanation, SizedGap
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, MixedLoss, Tangent
 from ldpopt.solve.certificate.normals import normal_of, one_ball, slack
-from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.certificate.total_prices import distances, negligible
 from ldpopt.solve.formulation import Formulation
 
@@ -51,6 +52,88 @@ def ball_gap(
     enough
         A gap at which no other multipliers are tried.
     """
+    case = _case_of(formulation, start, point)
+    if case is None:
+        return None
+    terms = absolute_sum(case.tangent.slope, point)
+    gap = np.full(terms.shape, np.inf)
+    limit = negligible(start.d)
+    for near in distances(enough):
+        proof = _proof_at(near, case, enough)
+        gap = np.fmin(gap, proof.gap)
+        # What rounding adds to a gap it adds at any other multiplier near this one.
+        if np.all(gap <= np.maximum(limit * terms + 2 * proof.rounding, enough)):
+            break
+    return SizedGap(gap, terms)
+
+
+def ball_explanation(
+    formulation: Formulation, start: FrequencyEstimate, point: Array
+) -> Explanation | None:
+    """Return the multipliers that prove most, of all constraints; None where ``ball_gap`` is.
+
+    Of a loss with kinks there are none either: which slopes these take is for a program to find.
+
+    Notes
+    -----
+    With the price μ of the ball and its normal n, what is left for total and bounds is g + μ n. A
+    1-norm has rows with auxiliary variables t, those of ``absolute_sum_rows``: the deviation of a
+    value from below and from above shares the price μ w, so that the difference is μ n.
+    """
+    case = _case_of(formulation, start, point)
+    if case is None or not isinstance(case.model.tangent, Tangent):
+        return None
+    shape = point.shape[:-1]
+    best: Explanation | None = None
+    gap = np.full(shape, np.inf)
+    for near in distances(0.0):
+        proof = _proof_at(near, case, 0.0)
+        further = _explained(proof, case)
+        is_better = proof.gap < gap
+        gap = np.fmin(gap, proof.gap)
+        best = further if best is None else further.where(is_better, best)
+    return best
+
+
+def _explained(proof: _Proof, case: _Case) -> Explanation:
+    """Return the multipliers of a proof."""
+    ball = case.ball
+    point = case.tangent.f
+    shape = point.shape[:-1]
+    d = point.shape[-1]
+    plain = proof.model.explanation(proof.of_total)
+    mu = proof.mu
+    # How far the ball is from its limit, at its price.
+    with np.errstate(invalid="ignore"):
+        product = np.abs(usable(mu * slack(ball, proof.normal, point).bound))
+    complementarity = np.maximum(plain.complementarity, product)
+    if ball.norm != 1:
+        # As cvxpy's multiplier of the ball: there the radius counts d times.
+        of_trials = [[of_trial / d] for of_trial in mu.ravel()]
+        of_ball = tuple(of_trials) if shape else of_trials[0]
+        return plain._replace(
+            complementarity=complementarity, row_sizes=(None,), of_curved=(of_ball,)
+        )
+    price = mu[..., None]
+    weights = 1.0 if ball.weights is None else ball.weights
+    from_above = -price * (weights + proof.normal) / 2
+    from_below = price * (weights - proof.normal) / 2
+    rows = np.concatenate([from_above, from_below, -price, np.zeros(point.shape)], axis=-1)
+    return plain._replace(
+        complementarity=complementarity, row_multipliers=rows, row_sizes=(rows.shape[-1],)
+    )
+
+
+class _Case(NamedTuple):
+    """A ball, what is around it, and the loss there as a smooth part and parts with kinks."""
+
+    ball: Ball
+    model: Model
+    tangent: MixedLoss
+
+
+def _case_of(formulation: Formulation, start: FrequencyEstimate, point: Array) -> _Case | None:
+    """Return what is known at a point; None for other sets, and where slopes are infinite."""
     parts = one_ball(formulation)
     if parts is None or not formulation.loss.convex:
         return None
@@ -61,42 +144,54 @@ def ball_gap(
     tangent = _mixed(model.tangent)
     if tangent.smooth.held is not None or not np.isfinite(tangent.slope).all():
         return None
-    terms = absolute_sum(tangent.slope, point)
-    gap = np.full(terms.shape, np.inf)
-    limit = negligible(start.d)
-    for near in distances(enough):
-        proved, rounding = _gap_at(near, model, tangent, ball, enough)
-        gap = np.fmin(gap, proved)
-        # What rounding adds to a gap it adds at any other multiplier near this one.
-        if np.all(gap <= np.maximum(limit * terms + 2 * rounding, enough)):
-            break
-    return SizedGap(gap, terms)
+    return _Case(ball, model, tangent)
 
 
-def _gap_at(
-    near: float, model: Model, tangent: MixedLoss, ball: Ball, enough: Array | float
-) -> tuple[Array, Array]:
-    """Return the gap that the multipliers prove, and what in it pays for rounding of the ball.
+class _Proof(NamedTuple):
+    """A gap, and the multipliers that prove it.
 
-    Kinks within ``near`` count.
+    Attributes
+    ----------
+    gap, rounding
+        The bound, and what in it pays for rounding of the ball, shape (...).
+    normal, mu
+        n and its price, shapes (..., d) and (...).
+    model
+        The problem without the ball, with what the price adds to the slopes.
+    of_total
+        The multiplier of the total there, shape (...).
     """
-    point = tangent.f
+
+    gap: Array
+    rounding: Array
+    normal: Array
+    mu: Array
+    model: Model
+    of_total: Array
+
+
+def _proof_at(near: float, case: _Case, enough: Array | float) -> _Proof:
+    """Return what the multipliers prove; kinks within ``near`` count."""
+    model = case.model
+    point = case.tangent.f
     down = point - model.bounds.lower
     up = model.bounds.upper - point
     weight = np.maximum(np.minimum(down, up), 0.0)
     weight = np.where(np.isinf(weight), 1.0, weight)
-    normal, mu = _multiplier(tangent, ball, weight, near, has_total=model.total is not None)
+    has_total = model.total is not None
+    normal, mu = _multiplier(case.tangent, case.ball, weight, near, has_total=has_total)
     mu = usable(mu)
-    turned = model._replace(tangent=_turned(tangent, mu[..., None] * normal))
+    turned = model._replace(tangent=_turned(case.tangent, mu[..., None] * normal))
     with np.errstate(invalid="ignore", over="ignore"):
-        rise = turned.bound(enough).gap
-        of_ball = slack(ball, normal, point)
+        bound = turned.bound(enough)
+        of_ball = slack(case.ball, normal, point)
         paid = mu * of_ball.bound
         # Outside the ball the second may be negative: each is rounded on its own.
-        proved = np.maximum(rise + paid + 4 * EPS * (rise + np.abs(paid)), 0.0)
+        rounding = 4 * EPS * (bound.gap + np.abs(paid))
+        proved = np.maximum(bound.gap + paid + rounding, 0.0)
     # NaN, of multipliers that are not finite, proves nothing.
     gap = np.where(np.isnan(proved), np.inf, proved)
-    return gap, usable(mu * of_ball.rounding)
+    return _Proof(gap, usable(mu * of_ball.rounding), normal, mu, turned, bound.mu)
 
 
 def _mixed(tangent: Minorant) -> MixedLoss:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.parts import absolute_sum, parts_of
 from ldpopt.closed_form.rows import is_long
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.competitors import no_bound, reach, stated, within_sublevel
@@ -19,7 +20,6 @@ from ldpopt.solve.certificate.evidence import UNEXPLAINED, Evidence, Explanation
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.long_box import long_bound
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, MixedLoss, minorant
-from ldpopt.solve.certificate.parts import absolute_sum, parts_of
 from ldpopt.solve.certificate.shared_kinks import are_known
 from ldpopt.solve.certificate.total_prices import (
     Bound,
@@ -92,19 +92,7 @@ def _explanation(
     # Where all values are at bounds any price proves the point, and only some explain it.
     filling = usable(filling_multiplier(slope, model.bounds, model.total))
     other = model.explanation(filling)
-    return _chosen(explains_more(other, explanation, slope, point), other, explanation)
-
-
-def _chosen(is_first: NDArray[np.bool_], first: Explanation, second: Explanation) -> Explanation:
-    """Return for each trial one of two explanations without rows."""
-    of_values = is_first[..., None]
-    return Explanation(
-        np.where(is_first, first.stationarity, second.stationarity),
-        np.where(is_first, first.complementarity, second.complementarity),
-        np.where(is_first, first.sum_multiplier, second.sum_multiplier),
-        np.where(of_values, first.bound_multipliers, second.bound_multipliers),
-        second.row_multipliers,
-    )
+    return other.where(explains_more(other, explanation, slope, point), explanation)
 
 
 class Model(NamedTuple):

@@ -21,24 +21,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
+from ldpopt.closed_form.parts import absolute_sum
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.traced import in_order
 from ldpopt.immutable import locked
 from ldpopt.losses import Loss
 from ldpopt.solve.certificate import box, duals, few_values, polyhedron, shown
-from ldpopt.solve.certificate.ball_gap import ball_gap
+from ldpopt.solve.certificate.ball_gap import ball_explanation, ball_gap
 from ldpopt.solve.certificate.competitors import AT_END, domain_of
 from ldpopt.solve.certificate.convex_program import ProgramCertificate, certify_program
 from ldpopt.solve.certificate.evidence import (
     SMALLEST_SCALE,
+    UNEXPLAINED,
     VANISHING,
     Evidence,
     Explanation,
     SizedGap,
 )
 from ldpopt.solve.certificate.exact import ExactCertificate, exact_certificate
-from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.certificate.pooled_gap import pooled_gap
 from ldpopt.solve.certificate.total_prices import ROUNDING
 from ldpopt.solve.formulation import Formulation
@@ -461,8 +462,9 @@ def _convex_evidence(problem: Formulation, start: FrequencyEstimate, point: Arra
         scale = scale_of(problem, start, point, quick.terms)
         is_enough = np.all(is_known & (quick.gap <= _PROMISED * scale))
     if is_enough:
-        # The multipliers of all rows take a system or a program per trial: for who reads them.
-        explain = partial(_explained_by_rows, problem, start, point)
+        # The multipliers take a while: for who reads them.
+        explain_by = _explained_by_rows if has_rows else _explained_in_ball
+        explain = partial(explain_by, problem, start, point)
         return Evidence(quick.gap, quick.terms, np.full(quick.gap.shape, ""), explain)
     return _with_smaller_gap(polyhedron.evidence(problem, start, point, by_program), quick)
 
@@ -499,7 +501,22 @@ def _with_smaller_gap(evidence: Evidence, other: Evidence | SizedGap) -> Evidenc
 
 
 def _explained_by_rows(problem: Formulation, start: FrequencyEstimate, point: Array) -> Explanation:
+    """Return the multipliers of all rows, by a system or a program per trial."""
     return polyhedron.evidence(problem, start, point).explain()
+
+
+def _explained_in_ball(problem: Formulation, start: FrequencyEstimate, point: Array) -> Explanation:
+    """Return the multipliers at hand, or of a cone program where these explain too little.
+
+    That of a long vector would take minutes to hours.
+    """
+    at_hand = ball_explanation(problem, start, point)
+    if at_hand is None:
+        return _explained_by_rows(problem, start, point)
+    failure = at_hand.failure(problem.loss.gradient(point, start), point)
+    if start.d >= _LONG_FOR_ROWS or np.all(failure <= UNEXPLAINED):
+        return at_hand
+    return _explained_by_rows(problem, start, point)
 
 
 def scale_of(

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.parts import absolute_sum
 from ldpopt.constraints import LinearInequalities
 from ldpopt.solve.certificate.box import bound_multipliers
 from ldpopt.solve.certificate.cone_gap import TARGET, cone_gap
@@ -22,7 +23,6 @@ from ldpopt.solve.certificate.evidence import (
 )
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, MixedLoss, Tangent
-from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.certificate.row_programs import bounds_of
 from ldpopt.solve.certificate.rows import Rows, RowsOfTrials, StatedRows
 from ldpopt.solve.units import frequency_unit, own_unit

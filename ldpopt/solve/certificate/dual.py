@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.solve.certificate.parts import absolute_sum
+from ldpopt.closed_form.parts import absolute_sum
 
 Array = NDArray[np.float64]
 

@@ -48,6 +48,25 @@ class Explanation(NamedTuple):
     row_sizes: tuple[int | None, ...] = ()
     of_curved: tuple[Any, ...] = ()
 
+    def where(self, is_here: NDArray[np.bool_], other: Explanation) -> Explanation:
+        """Return these multipliers where they are to count, and another explanation's elsewhere.
+
+        Both are of the same constraints, ``is_here`` has a flag per trial, shape (...).
+        """
+        of_values = is_here[..., None]
+        return Explanation(
+            np.where(is_here, self.stationarity, other.stationarity),
+            np.where(is_here, self.complementarity, other.complementarity),
+            np.where(is_here, self.sum_multiplier, other.sum_multiplier),
+            np.where(of_values, self.bound_multipliers, other.bound_multipliers),
+            np.where(of_values, self.row_multipliers, other.row_multipliers),
+            self.row_sizes,
+            tuple(
+                _chosen(is_here, here, there)
+                for here, there in zip(self.of_curved, other.of_curved, strict=True)
+            ),
+        )
+
     def failure(self, slope: Array, point: Array) -> Array:
         """Return by how much the multipliers fail the conditions, relative to the slopes."""
         steepest = np.max(np.abs(slope), axis=-1)
@@ -57,6 +76,16 @@ class Explanation(NamedTuple):
             of_products = np.where(self.complementarity == 0, 0.0, self.complementarity / terms)
         # Infinite slopes have no multipliers: nothing is better there.
         return np.nan_to_num(np.maximum(of_slopes, of_products), nan=np.inf)
+
+
+def _chosen(is_here: NDArray[np.bool_], here: Any, there: Any) -> Any:
+    """Return of a curved constraint's multipliers, of each trial if there are several, one's."""
+    if not is_here.ndim:
+        return here if is_here else there
+    flags = is_here.ravel().tolist()
+    return tuple(
+        one if flag else other for flag, one, other in zip(flags, here, there, strict=True)
+    )
 
 
 def explains_more(

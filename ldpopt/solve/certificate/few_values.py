@@ -52,25 +52,23 @@ def quick_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
         return None
     target, size, total = stated
     slope = point - target
-    if point.ndim == 1:
-        cheapest = _lowest_slope(slope, target, size)
-    else:
-        # The largest values of the target come last.
-        best = np.argpartition(target, -size, axis=-1)[..., -size:]
-        cheapest = np.take_along_axis(slope, best, axis=-1).min(axis=-1)
+    cheapest = np.where(_may_be_best(point, target, size), slope, np.inf).min(axis=-1)
     terms = weighted_sum(slope, point)
     return SizedGap(np.maximum(terms - total * cheapest, 0.0), np.abs(terms))
 
 
-def _lowest_slope(slope: Array, target: Array, size: int) -> Array:
-    """Return the lowest slope on the best support that a vector has, in few passes."""
-    lowest = np.partition(target, -size)[-size]
-    is_above = target > lowest
-    tied = slope[target == lowest]
-    # Any values that are equal to the lowest complete it: those of the highest slopes prove most.
-    taken = size - np.count_nonzero(is_above)
-    of_tied = np.partition(tied, -taken)[-taken]
-    return np.asarray(slope[is_above].min(initial=of_tied))
+def _may_be_best(point: Array, target: Array, size: int) -> NDArray[np.bool_]:
+    """Return values among which a best support is, by the values that the point has, (..., d).
+
+    These are ``size`` values, and those with a higher target than the lowest of them. A best
+    support has all values above the ``size``-th highest target t, and any that are equal to t. If
+    the lowest target of the point's own values is below t, all of these are above it. If it is t,
+    the point has as many of the equal ones as a best support needs, or more.
+    """
+    has_value = point > 0
+    lowest = np.where(has_value, target, np.inf).min(axis=-1)
+    is_full = np.count_nonzero(has_value, axis=-1) >= size
+    return has_value | (target > np.where(is_full, lowest, -np.inf)[..., None])
 
 
 def _support_problem(

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form import KnownMargins, Margin
+from ldpopt.closed_form.parts import absolute_sum
 from ldpopt.constraints import Constraint, Margins
 from ldpopt.solve.certificate.dual import EPS, usable
-from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.certificate.variation_prices import Prices
 
 Array = NDArray[np.float64]

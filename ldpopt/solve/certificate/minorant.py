@@ -19,19 +19,19 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.rows import is_long
-from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses.base import ROUNDINGS, Loss
-from ldpopt.losses.responses import Kinks
-from ldpopt.solve.certificate.dual import EPS, separable_rise, with_rounding
-from ldpopt.solve.certificate.intervals import Box
-from ldpopt.solve.certificate.parts import (
+from ldpopt.closed_form.parts import (
     are_within,
     collapsed,
     count_of_parts,
     parts_of,
     vector_of,
 )
+from ldpopt.closed_form.rows import is_long
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses.base import ROUNDINGS, Loss
+from ldpopt.losses.responses import Kinks
+from ldpopt.solve.certificate.dual import EPS, separable_rise, with_rounding
+from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.shared_kinks import (
     NEARNESS,
     SharedKinks,

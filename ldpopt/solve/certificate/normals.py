@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.parts import parts_of
 from ldpopt.constraints.base import Ball
 from ldpopt.solve.certificate.dual import EPS, sum_with_error
-from ldpopt.solve.certificate.parts import parts_of
 from ldpopt.solve.formulation import Formulation
 
 Array = NDArray[np.float64]
@@ -73,17 +73,17 @@ def normal_of(ball: Ball, f: Array, near: float) -> Normal:
     return Normal(np.log(ratio), is_open, np.inf)
 
 
-def log_ratios(f: Array, reference: Array, near: float) -> Array:
-    """Return log(f/r) of a long vector, and NaN where it is open: the normal of a divergence."""
+def log_ratios(f: Array, reference: Array) -> Array:
+    """Return log(f/r) of a long vector, and NaN where that is no number: a divergence's normal."""
     result = np.empty(f.shape)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for _, (logs, value, r) in parts_of(result, f, reference):
             np.divide(value, r, out=logs)
-            # numpy takes eight times as long for logarithms of numbers that have none.
-            is_open = (r == 0) | (value <= near)
-            logs[is_open] = 1.0
             np.log(logs, out=logs)
-            logs[is_open] = np.nan
+            is_finite = np.isfinite(logs)
+            # Rarely: a choice between two arrays takes as long as four logarithms.
+            if not is_finite.all():
+                logs[~is_finite] = np.nan
     return result
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import progress
+from ldpopt.closed_form.parts import absolute_sum
 from ldpopt.constraints import LinearInequalities
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
@@ -42,7 +43,6 @@ from ldpopt.solve.certificate.forests import flowing_multipliers
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, MixedLoss, Tangent, minorant
 from ldpopt.solve.certificate.open_variables import bounded_rows
-from ldpopt.solve.certificate.parts import absolute_sum
 from ldpopt.solve.certificate.row_programs import by_curved_program, by_linear_program
 from ldpopt.solve.certificate.rows import Rows, RowsOfTrials
 from ldpopt.solve.formulation import Formulation

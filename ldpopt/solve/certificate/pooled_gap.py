@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form import Groups, KnownMargins
+from ldpopt.closed_form.parts import absolute_sum, parts_of
 from ldpopt.closed_form.rows import is_long
 from ldpopt.constraints import Hierarchy, Smooth
 from ldpopt.constraints.isotonic import ForestOrder, Isotonic, PartialOrder, TopSetOrder, joined
@@ -33,7 +34,6 @@ from ldpopt.solve.certificate.forests import Forest, Ranges, carried, free_value
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.margin_prices import margin_prices, margins_of
 from ldpopt.solve.certificate.minorant import Tangent, minorant
-from ldpopt.solve.certificate.parts import absolute_sum, parts_of
 from ldpopt.solve.certificate.row_prices import FewRows, few_rows_of, row_prices
 from ldpopt.solve.certificate.total_prices import distances, negligible
 from ldpopt.solve.certificate.variation_prices import Prices, variation_prices

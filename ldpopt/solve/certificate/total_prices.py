@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.parts import absolute_sum, parts_of, vector_of
 from ldpopt.closed_form.rows import is_long
 from ldpopt.solve.certificate.dual import EPS, sum_with_error
 from ldpopt.solve.certificate.evidence import weighted_sum
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import KinkedLoss, MixedLoss
-from ldpopt.solve.certificate.parts import absolute_sum, parts_of, vector_of
 
 Array = NDArray[np.float64]
 

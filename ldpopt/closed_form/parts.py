@@ -53,13 +53,13 @@ def absolute_sum(first: Array, second: Array | None = None) -> Array:
     """Return Σ |a_v|, or Σ |a_v b_v|, shape (...); infinity times 0 counts as 0."""
     total = np.zeros(first.shape[:-1])
     for part, (piece,) in parts_of(first):
-        size = np.abs(piece)
         if second is None:
-            total = total + np.sum(size, axis=-1)
+            total = total + np.sum(np.abs(piece), axis=-1)
             continue
         weights = second[..., part]
         with np.errstate(invalid="ignore", over="ignore"):
-            size *= np.abs(weights)
+            size = piece * weights
+            np.abs(size, out=size)
             part_total = np.sum(size, axis=-1)
         if np.isnan(part_total).any():
             size[weights == 0] = 0.0
