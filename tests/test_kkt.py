@@ -159,6 +159,23 @@ def test_a_group_without_users_is_explained_without_a_program(monkeypatch):
     assert problem.kkt().residuals(problem.solve(BY_OUE)).largest < 1e-12
 
 
+@pytest.mark.parametrize("limit", [1, 1 << 15])
+def test_no_program_is_solved_for_the_multipliers_of_a_long_vector(limit, monkeypatch):
+    programs = []
+
+    def counted(*_):
+        programs.append(1)
+
+    monkeypatch.setattr(polyhedron, "_LONG_FOR_A_SEARCH", limit)
+    problem = ldpopt.Problem(losses.LeastSquares(), [*SIMPLEX, constraints.Monotone(range(5))])
+    point = problem.solve(BY_OUE).frequencies + 1e-7 * np.sin(np.arange(len(R)))
+    # Near the minimum: its gap is small enough, and its multipliers leave some of the slopes.
+    evidence = polyhedron.evidence(problem, BY_OUE, point, 1e-3)
+    monkeypatch.setattr(polyhedron, "by_linear_program", counted)
+    assert evidence.explain().stationarity > 0
+    assert len(programs) == (limit > 1)
+
+
 @pytest.mark.parametrize(
     ("name", "build", "at"),
     [

@@ -464,7 +464,7 @@ def _convex_evidence(problem: Formulation, start: FrequencyEstimate, point: Arra
     if is_enough:
         # The multipliers take a while: for who reads them.
         explain_by = _explained_by_rows if has_rows else _explained_in_ball
-        explain = partial(explain_by, problem, start, point)
+        explain = partial(explain_by, problem, start, point, by_program)
         return Evidence(quick.gap, quick.terms, np.full(quick.gap.shape, ""), explain)
     return _with_smaller_gap(polyhedron.evidence(problem, start, point, by_program), quick)
 
@@ -500,23 +500,27 @@ def _with_smaller_gap(evidence: Evidence, other: Evidence | SizedGap) -> Evidenc
     return evidence._replace(gap=gap, reason=reason)
 
 
-def _explained_by_rows(problem: Formulation, start: FrequencyEstimate, point: Array) -> Explanation:
+def _explained_by_rows(
+    problem: Formulation, start: FrequencyEstimate, point: Array, sufficient: float
+) -> Explanation:
     """Return the multipliers of all rows, by a system or a program per trial."""
-    return polyhedron.evidence(problem, start, point).explain()
+    return polyhedron.evidence(problem, start, point, sufficient).explain()
 
 
-def _explained_in_ball(problem: Formulation, start: FrequencyEstimate, point: Array) -> Explanation:
+def _explained_in_ball(
+    problem: Formulation, start: FrequencyEstimate, point: Array, sufficient: float
+) -> Explanation:
     """Return the multipliers at hand, or of a cone program where these explain too little.
 
     That of a long vector would take minutes to hours.
     """
     at_hand = ball_explanation(problem, start, point)
     if at_hand is None:
-        return _explained_by_rows(problem, start, point)
+        return _explained_by_rows(problem, start, point, sufficient)
     failure = at_hand.failure(problem.loss.gradient(point, start), point)
     if start.d >= _LONG_FOR_ROWS or np.all(failure <= UNEXPLAINED):
         return at_hand
-    return _explained_by_rows(problem, start, point)
+    return _explained_by_rows(problem, start, point, sufficient)
 
 
 def scale_of(

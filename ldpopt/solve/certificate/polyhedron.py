@@ -65,6 +65,9 @@ SUFFICIENT = 1e-11
 # A gap above this, relative to the same sum, is one that a reader may ask about.
 _PROMISED = 1e-8
 
+# From so many values on a program that would explain more takes minutes, or hours.
+_LONG_FOR_A_SEARCH = 1 << 15
+
 # Below this size, relative to the same sum, a point is near the minimum.
 _SMALL = 1e-6
 
@@ -382,7 +385,8 @@ def _explained(
     reason = _reason(proof.gap, float(terms), rows)
     evidence = evidence_of(proof.gap, terms, reason, explanation)
     failure = explanation.failure(tangent.slope, tangent.f)
-    if failure <= UNEXPLAINED or not np.isfinite(proof.gap):
+    is_searched = failure > UNEXPLAINED and np.isfinite(proof.gap)
+    if not is_searched or len(tangent.f) >= _LONG_FOR_A_SEARCH:
         return evidence
     # A proof may use bounds that follow from others; multipliers of what is stated explain more.
     explain = partial(_by_stated_bounds, proof, explanation, tangent, rows, bounds, of_curved)
