@@ -291,7 +291,7 @@ def _approximation(problem: cp.Problem) -> str:
             )
         has_quadrature = type(node).__name__ in ("RelEntrConeQuad", "OpRelEntrConeQuad")
         # The atoms that are compiled to such cones say so by their numbers of nodes.
-        if has_quadrature or getattr(node, "quad_approx", ()):
+        if has_quadrature or getattr(node, "quad_approx", None):
             return f"cvxpy replaces {type(node).__name__} by a quadrature, which is no bound"
         nodes.extend(getattr(node, "args", []))
     return ""
