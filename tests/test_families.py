@@ -437,6 +437,28 @@ def test_any_sum_over_values_is_split_by_its_slopes(name, others):
     assert certificate.violation.max() <= CERTIFIED
 
 
+@pytest.mark.parametrize("loss", [losses.LeastAbsolute(), losses.Huber(0.05)], ids=repr)
+@pytest.mark.parametrize(
+    ("estimate", "lower", "upper"),
+    [
+        ([5e-4, 2e-4], [0.01, 0.0], np.inf),
+        ([0.3, 0.2], [2.0, -np.inf], 3.0),
+        ([0.3, 0.2], [-np.inf, 1e3], np.inf),
+        ([0.3, 0.2], -np.inf, [-2.0, np.inf]),
+    ],
+)
+def test_bounds_beyond_all_estimates_are_met(loss, estimate, lower, upper):
+    solution = Problem(loss, [Monotone([0, 1]), Bounds(lower, upper)]).solve(estimate)
+    assert solution.solver == "split by slopes"
+    assert_allclose(solution.frequencies, np.clip(estimate, *ordered(lower, upper)), rtol=ROUNDING)
+
+
+def ordered(lower, upper):
+    """Return bounds of two values of which the first is not lower, with what each says of both."""
+    low, high = (np.broadcast_to(end, 2) for end in (lower, upper))
+    return [max(low), low[1]], [high[0], min(high)]
+
+
 def test_values_with_variances_of_their_own_are_split_too():
     estimate = FrequencyEstimate([0.2, 0.5, 0.3], noise=[0.01, 0.02, 0.03])
     problem = Problem(losses.GaussianMLE(), [Unimodal(0), NonNegative(), SumsTo(1.0)])

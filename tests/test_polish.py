@@ -289,3 +289,13 @@ def test_certificates_of_a_stack_compile_their_set_once(bound, monkeypatch):
         assert problem.solve(stack).status == "optimal"
         numbers.append(len(compiled))
     assert numbers[0] == numbers[1] > 0
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")  # of roots of negative numbers
+@pytest.mark.parametrize("root", [lambda f: cp.sum(cp.sqrt(f)), cp.geo_mean], ids=["sum", "mean"])
+def test_a_point_where_a_constraint_is_not_defined_is_no_better(root):
+    # The nearest vector with the total alone has a negative value, which has no root.
+    problem = Problem(LeastSquares(), [Custom(lambda f: [root(f) >= 0.01]), SumsTo(1.0)])
+    solution = problem.solve([1.2, -0.5, 0.3])
+    assert (solution.frequencies >= 0).all()
+    assert solution.certificate.is_optimal(1e-8)

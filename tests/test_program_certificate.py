@@ -507,6 +507,51 @@ def test_refusals_say_why():
     assert "approx=False" in third.reason
 
 
+HIGHEST = cp.Parameter(nonneg=True, value=2.0)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "inside", "outside", "distance"),
+    [
+        ({"nonneg": True, "bounds": [0, 2]}, [[1, 0], [0, 1]], [[1, -5], [0, 1]], 5.0),
+        ({"PSD": True, "nonneg": True}, [[1, 0], [0, 1]], [[1, -3], [-3, 9]], 3.0),
+        ({"symmetric": True, "nonneg": True}, [[1, 0], [0, 1]], [[1, 2], [0, 1]], 1.0),
+        ({"bounds": [0, HIGHEST]}, [[1, 0], [0, 2]], [[1, 0], [0, 3]], 1.0),
+        ({"diag": True}, [[1, 0], [0, 1]], [[1, 4], [0, 1]], 4.0),
+    ],
+)
+def test_a_point_outside_an_attribute_of_its_variable_violates_it(
+    attributes, inside, outside, distance
+):
+    # The objective does not look at what is outside.
+    variable = cp.Variable((2, 2), **attributes)
+    problem = cp.Problem(cp.Minimize(cp.square(variable[0, 0] - 1)))
+    assert certify_program(problem, {variable: inside}).is_optimal()
+    certificate = certify_program(problem, {variable: outside})
+    assert certificate.violation == distance
+    assert not certificate.is_optimal()
+
+
+def test_a_quadrature_proves_nothing():
+    # The entropy that cvxpy compiles is 0.02 lower than the true one.
+    state = cp.Variable((2, 2), symmetric=True)
+    entropy = cp.von_neumann_entr(state, (1, 1))
+    constraints = [cp.trace(state) == 1, state[0, 0] == 0.9, state <= 2, state >= -2]
+    problem = cp.Problem(cp.Minimize(-entropy), constraints)
+    point = [[0.9, 0.0898773], [0.0898773, 0.1]]
+    certificate = certify_program(problem, {state: point})
+    assert certificate.gap == np.inf
+    assert "quadrature" in certificate.reason
+
+
+def test_finite_sets_are_refused():
+    variable = cp.Variable(2)
+    chosen = cp.FiniteSet(variable, [0, 1])
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(variable - 0.4)), [chosen])
+    with pytest.raises(UnsupportedProblemError, match="finite sets"):
+        certify_program(problem, {variable: [0, 0]})
+
+
 def test_arguments_are_checked():
     x = cp.Variable(2, name="x")
     p = cp.Parameter(name="p")

@@ -51,6 +51,14 @@ def test_both_say_the_same(name, shape, monkeypatch):
 
 
 @pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("kind", [">f8", "<f8", "f4"])
+def test_numbers_of_other_machines_are_read_as_what_they_are(name, kind, monkeypatch):
+    f = np.random.default_rng(3).integers(-8, 9, D) / 8
+    plain, compiled = both(SETS[name], f.astype(kind), monkeypatch)
+    assert_allclose(compiled, plain, rtol=1e-14, atol=1e-16)
+
+
+@pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_no_number_hides(name, odd, monkeypatch):

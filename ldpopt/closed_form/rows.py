@@ -64,8 +64,9 @@ def falling(values: Array) -> Array:
 def locked_rows(values: Array) -> Array:
     """Return vectors in one piece as rows of a table that cannot be written to.
 
-    Compiled code is compiled for each kind of array, and some estimates cannot be written to.
+    Compiled code is compiled for each kind of array, and some estimates cannot be written to. It
+    reads the bytes of any array in the order of this machine.
     """
-    rows = np.ascontiguousarray(values).reshape(-1, values.shape[-1]).view()
+    rows = np.ascontiguousarray(values, dtype=np.float64).reshape(-1, values.shape[-1]).view()
     rows.flags.writeable = False
     return rows

@@ -114,8 +114,10 @@ def _is_as_feasible(formulation: Formulation, new: Array, old: Array) -> bool:
     Steps on linear constraints may leave a curved one. This costs nothing beside a certificate.
     """
     size = max(1.0, float(np.max(np.abs(new))))
-    allowed = max(float(formulation.violation(old)), _BITS * size)
-    return not formulation.violation(new) > allowed
+    before = float(formulation.violation(old))
+    # Where a constraint is not defined its violation is no number: that is outside.
+    allowed = max(np.inf if np.isnan(before) else before, _BITS * size)
+    return bool(formulation.violation(new) <= allowed)
 
 
 def _better_of(formulation: Formulation, start: FrequencyEstimate, new: Array, old: Array) -> Array:

@@ -188,9 +188,11 @@ def _require_convex(problem: cp.Problem) -> None:
     empty = [parameter.name() for parameter in problem.parameters() if parameter.value is None]
     if empty:
         raise InvalidInputError(f"parameter {empty[0]} has no value: set its .value first")
-    if problem.is_mixed_integer():
+    is_finite = any(type(one).__name__ == "FiniteSet" for one in problem.constraints)
+    if problem.is_mixed_integer() or is_finite:
         raise UnsupportedProblemError(
-            "variables are integers or booleans: only convex problems have certificates"
+            "variables are integers, booleans or in finite sets: only convex problems have "
+            "certificates"
         )
     if not problem.is_dcp():
         parts = [problem.objective, *problem.constraints]
@@ -251,8 +253,30 @@ def _violation(problem: cp.Problem, values: Mapping[cp.Variable, Any]) -> float:
         sizes.append(float(np.max(np.nan_to_num(violation, nan=np.inf), initial=0.0)))
     for variable, value in values.items():
         if value.size:
-            sizes.append(float(np.max(np.abs(value - np.asarray(variable.project(value))))))
+            sizes += _outside_attributes(variable, value)
     return max(sizes)
+
+
+def _outside_attributes(variable: cp.Variable, value: Any) -> list[float]:
+    """Return how far a value is from what each attribute of its variable demands.
+
+    One after the other: cvxpy projects on none where there are several, nor on bounds that depend
+    on parameters.
+    """
+    import cvxpy as cp
+
+    distances = []
+    for name, stated in variable.attributes.items():
+        if stated is None or stated is False:
+            continue
+        if name == "bounds":
+            lower, upper = (getattr(end, "value", end) for end in stated)
+            distances.append(float(np.max([lower - value, value - upper])))
+            continue
+        inside = cp.Variable(variable.shape, **{name: stated}).project(value)
+        dense = inside.toarray() if hasattr(inside, "toarray") else np.asarray(inside)
+        distances.append(float(np.max(np.abs(value - dense))))
+    return distances
 
 
 def _approximation(problem: cp.Problem) -> str:
@@ -265,7 +289,9 @@ def _approximation(problem: cp.Problem) -> str:
             return (
                 f"cvxpy replaces the exponents of {node} by fractions: state it with approx=False"
             )
-        if type(node).__name__ in ("RelEntrConeQuad", "OpRelEntrConeQuad"):
+        has_quadrature = type(node).__name__ in ("RelEntrConeQuad", "OpRelEntrConeQuad")
+        # The atoms that are compiled to such cones say so by their numbers of nodes.
+        if has_quadrature or getattr(node, "quad_approx", None):
             return f"cvxpy replaces {type(node).__name__} by a quadrature, which is no bound"
         nodes.extend(getattr(node, "args", []))
     return ""

@@ -145,9 +145,9 @@ def _range(
     for _ in range(_MAX_DOUBLINGS):
         slope_low = rest.loss.gradient(np.broadcast_to(np.maximum(lower, low), shape), estimate)
         slope_high = rest.loss.gradient(np.broadcast_to(np.minimum(upper, high), shape), estimate)
-        # A value at its own bound may stay there.
-        is_low = np.all((slope_low <= 0) | (lower >= low))
-        is_high = np.all((slope_high >= 0) | (upper <= high))
+        # A value at its own bound may stay there, and no value is beyond it.
+        is_low = np.all((slope_low <= 0) | (lower >= low)) and low <= upper.min()
+        is_high = np.all((slope_high >= 0) | (upper <= high)) and high >= lower.max()
         if is_low and is_high:
             break
         low = max(low * (1.0 if is_low else 4.0), -_FARTHEST)
