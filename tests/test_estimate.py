@@ -480,7 +480,7 @@ def test_a_trial_keeps_everything():
     assert_array_equal(stack[-1][()].frequencies, stack.frequencies[2])
 
 
-@pytest.mark.parametrize("index", [3, (0, 1), "a", 0.5])
+@pytest.mark.parametrize("index", [3, (0, 1), "a", 0.5, [[0, 1], [2]]])
 def test_an_index_that_is_no_trial_is_refused(index):
     stack = FrequencyEstimate(np.full((3, 2), 0.5))
     with pytest.raises(InvalidInputError, match=r"is not a trial.* \(3,\)"):
@@ -488,7 +488,7 @@ def test_an_index_that_is_no_trial_is_refused(index):
 
 
 def test_one_vector_has_no_trials():
-    with pytest.raises(InvalidInputError, match="is not a trial"):
+    with pytest.raises(InvalidInputError, match=r"is not a trial.*its numbers are in frequencies"):
         FrequencyEstimate([0.5, 0.5])[0]
     with pytest.raises(InvalidTypeError, match="one vector"):
         iter(FrequencyEstimate([0.5, 0.5]))

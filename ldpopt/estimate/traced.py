@@ -275,9 +275,12 @@ class TracedFrequencies(Immutable):
         numbers = np.arange(math.prod(leading)).reshape(leading)
         try:
             chosen = self.frequencies.reshape(-1, self.d)[numbers[trial]]
-        except IndexError:
+        # Lists of unequal lengths, and objects that are no index at all, are other errors of numpy.
+        except (IndexError, ValueError, TypeError):
+            remedy = "" if leading else "; its numbers are in frequencies, by label in query"
             raise InvalidInputError(
                 f"estimate[{trial!r}] is not a trial: the leading axes have the shape {leading}"
+                f"{remedy}"
             ) from None
         ancestor = None if self._ancestor is None else self._ancestor[trial]
         if not chosen.size:
