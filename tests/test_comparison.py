@@ -281,6 +281,13 @@ def test_own_comparisons_are_tables_and_pictures(compared, tmp_path):
             {},
             "the problem 'ours': order",
         ),
+        (
+            "norm-sub",
+            VECTOR,
+            {},
+            r"got 'norm-sub': that of a method is METHODS\[name\].problem",
+        ),
+        (CLS, VECTOR, {"solvers": 3}, "solvers must be a list of names, got 3"),
     ],
 )
 def test_what_cannot_be_compared_is_said_before_any_solve(
