@@ -176,6 +176,8 @@ def _candidates(what: Any, baseline: str | None) -> tuple[tuple[Candidate, ...],
     names = [candidate.name for candidate in chosen]
     if baseline is None:
         return chosen, names[0]
+    if not isinstance(baseline, str):
+        raise validate.unknown_name("baseline", baseline, [*names, *METHODS])
     if baseline in names:
         return chosen, baseline
     if baseline in METHODS:
