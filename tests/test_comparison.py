@@ -255,6 +255,16 @@ def test_own_comparisons_are_tables_and_pictures(compared, tmp_path):
     assert titles == ["cls, d = 4", "near, d = 4"]
 
 
+def test_a_long_title_does_not_reach_the_legend():
+    ordered = [*SIMPLEX, constraints.Monotone(range(4)), constraints.Bounds(upper=0.75)]
+    problem = ldpopt.Problem(losses.WeightedLeastSquares([1, 2, 3, 4]), ordered)
+    figure = ldpopt.compare(problem, VECTOR, solvers=["OSQP"]).plot()
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    title = figure.axes[0].title.get_window_extent()
+    assert not legend.get_window_extent().overlaps(title)
+
+
 @pytest.mark.parametrize(
     ("problems", "vector", "options", "message"),
     [

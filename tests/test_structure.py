@@ -107,6 +107,13 @@ def test_a_structure_shows_itself(noisy):
     assert [axes.get_title() for axes in figure.axes] == ["values", "shift: constant", "multiplier"]
 
 
+def test_a_constant_shift_is_drawn_beside_zero():
+    """Without it the axis would enlarge the rounding of one constant."""
+    shift = structure(Problem(losses.LeastSquares(), SIMPLEX), trials(number=1)).plot().axes[1]
+    low, high = shift.get_ylim()
+    assert low <= 0 <= high
+
+
 def test_a_structure_is_a_frame(noisy):
     pytest.importorskip("pandas")
     assert list(noisy.to_frame()["n"].unique()) == [1_000, 4_000, 16_000]
