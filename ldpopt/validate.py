@@ -171,7 +171,7 @@ def rectangular(what: str, values: ArrayLike) -> NDArray[Any]:
 
 
 def _kind(values: object, result: NDArray[Any]) -> str:
-    """Return what stands in place of numbers: its type, with an entry or a remedy if there is one."""
+    """Return what stands in place of numbers: its type, and an entry or a remedy if any."""
     if not result.ndim and not isinstance(values, np.ndarray):
         kind = repr(type(values))
         if isinstance(values, Mapping):

@@ -298,7 +298,7 @@ class Solution:
         d = self.start.d
         is_cheap = self.problem.is_separate(d) or d <= feasibility.LARGEST
         if not is_cheap and "certificate" not in vars(self):
-            return "not computed yet: it takes a program, see the attribute certificate"
+            return "takes a program: read the attribute certificate to run it"
         worst = self.certificate.worst
         numbers = ", ".join(f"{name} {value:.2g}" for name, value in worst.items())
         scope = self.certificate.scope
