@@ -262,6 +262,7 @@ def test_a_long_title_does_not_reach_the_legend():
     figure.draw_without_rendering()
     (legend,) = figure.legends
     title = figure.axes[0].title.get_window_extent()
+    assert "d = 4" in figure.axes[0].get_title()
     assert not legend.get_window_extent().overlaps(title)
 
 

@@ -89,6 +89,6 @@ def _draw_multipliers(axes: Axes, stated: Sequence[StructureRow]) -> None:
     else:
         places = list(range(len(rows)))
         label = "solution"
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.plot(places, values, color=style.BLUE, linestyle="", marker=".", markersize=4)
     axes.set(xlabel=label, ylabel="multiplier of the total", title="multiplier")

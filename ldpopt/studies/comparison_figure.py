@@ -107,8 +107,10 @@ def _draw_solver(axes: Axes, rows: Sequence[ComparisonRow], look: Look, ceiling:
 def _entitle(axes: Axes, rows: Sequence[ComparisonRow]) -> None:
     """Write the problem and its size above a panel, and between them what returned no point."""
     without_point = textwrap.wrap(_without_point(rows), width=60)
+    # With spaces at which no line ends, so that the size is not torn apart.
+    title = f"{printable(rows[0].problem)}, d\u00a0=\u00a0{rows[0].d:,}"
     axes.set_title(
-        textwrap.fill(printable(f"{rows[0].problem}, d = {rows[0].d:,}"), width=_TITLE),
+        textwrap.fill(title, width=_TITLE).replace("\u00a0", " "),
         fontsize=10,
         pad=6 + 10 * len(without_point),
     )
