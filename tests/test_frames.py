@@ -243,8 +243,12 @@ def test_a_function_that_reads_labels_in_another_order_is_told(recwarn):
         Problem(losses.LeastSquares(), [near]),
         Problem(losses.LeastSquares() + far, []),
     ):
-        with pytest.warns(LdpoptWarning, match=r"another order .* by \[list\(estimate.labels\)\]"):
+        with pytest.warns(LdpoptWarning, match=r"another order .* \.loc\[list\(estimate\."):
             problem.plan(ESTIMATE)
+    table = pandas.DataFrame({"share": last, "place": [1, 2, 3]})
+    capped = constraints.Custom(lambda f: f <= table["share"])
+    with pytest.warns(LdpoptWarning, match="reads a DataFrame whose labels stand in another order"):
+        Problem(losses.LeastSquares(), [capped]).plan(ESTIMATE)
     ordered = last[list(ESTIMATE.labels)]
     Problem(losses.LeastSquares(), [constraints.Custom(lambda f: f <= ordered)]).plan(ESTIMATE)
     assert not recwarn.list
