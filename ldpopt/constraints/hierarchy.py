@@ -291,8 +291,9 @@ def _nodes_from_above(tree: Hierarchy) -> tuple[Index, Index]:
 class HierarchyTotals(GroupTotals):
     """Some known totals of groups in larger groups: a census of categories and a few subcategories.
 
-    A group with a known total leaves what its known parts do not have to its other members. So
-    totals that contain each other are totals of disjoint groups, and have their closed forms.
+    Where the total of a group is known, the known totals of its parts are subtracted from it, and
+    the rest is the total of its other members. So totals that contain each other are totals of
+    disjoint groups, and have their closed forms.
 
     Parameters
     ----------

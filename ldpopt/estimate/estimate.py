@@ -242,7 +242,7 @@ class FrequencyEstimate(TracedFrequencies):
 
         Notes
         -----
-        At a frequency of 0 the cut leaves one end that can fail, so coverage is up to (1 + level)/2
+        At a frequency of 0 the lower end cannot be too high, so coverage is up to (1 + level)/2
         there. For Hadamard response, a part of a set's variance is itself estimated. If the users
         are a sample from a larger population, the population's frequencies vary by a further
         f(1-f)/n. Reports that do not follow the protocol void the level. Cost: a few passes.
