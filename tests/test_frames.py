@@ -200,6 +200,27 @@ def test_a_label_that_is_there_twice_is_refused():
         Problem(losses.LeastSquares(), [constraints.Bounds(lower=lower)]).solve(twice)
 
 
+def test_counts_beside_labels_go_by_their_own():
+    """Counts of ``value_counts`` are sorted by size, and the labels are those of the domain."""
+    oracle = oracles.SUE(1.0, 3)
+    counts = labelled(300, 500, 400)
+    estimate = oracle.estimate(counts, 1000, labels=PETS)
+    expected = oracle.estimate([300, 500, 400], 1000, labels=PETS)
+    np.testing.assert_array_equal(estimate.frequencies, expected.frequencies)
+    assert estimate.labels == tuple(PETS)
+    by_hand = FrequencyEstimate(labelled(0.5, 0.3, 0.2), labels=PETS)
+    np.testing.assert_array_equal(by_hand.frequencies, [0.5, 0.3, 0.2])
+    with pytest.raises(InvalidInputError, match=r"counts goes by its labels.*no number for 'cow'"):
+        oracle.estimate(counts, 1000, labels=["ape", "bee", "cow"])
+    by_number = _pandas({"label": ["1", "2", "0"], "count": [500, 400, 300]})
+    with pytest.raises(InvalidInputError, match=r"first 1: pass counts\.sort_index\(\)"):
+        oracle.estimate(by_number, 1000, labels=PETS)
+    # Names that are all others are new ones.
+    assert (
+        oracle.estimate(counts, 1000, labels=list("abc")).frequencies[0] < estimate.frequencies[1]
+    )
+
+
 def test_errors_noise_and_points_go_by_labels():
     truth = labelled(0.5, 0.3, 0.2)
     assert metrics.mean_squared_error(ESTIMATE, truth) == 0.0

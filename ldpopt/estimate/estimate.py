@@ -53,8 +53,8 @@ class FrequencyEstimate(TracedFrequencies):
         True if nothing was done to the frequencies since they were computed from counts, False
         if something was. If it is not stated, see the attribute ``is_raw``.
     labels
-        Names of the d values, kept by whatever processes the estimate; of a pandas Series its
-        index, unless they are given.
+        Names of the d values, kept by whatever processes the estimate; by default the index
+        of a pandas Series. With both, numbers under these names are brought into their order.
     method
         Name of what produced the frequencies: a label for readers, on which nothing depends.
     clip_answers
