@@ -20,6 +20,8 @@ from ldpopt.errors import (
     InvalidInputError,
     InvalidTypeError,
     LdpoptWarning,
+    StoreError,
+    WorkersError,
 )
 from ldpopt.studies.engine import candidate
 from ldpopt.studies.engine import cell as engine_cell
@@ -493,6 +495,21 @@ def test_one_draw_has_no_interval_and_minutes_are_whole_seconds():
     assert "nan" not in repr(study)
     slow = replace(study, seconds=dict.fromkeys(study.seconds, 1234.5))
     assert repr(slow).splitlines()[2].endswith(" 1,234")
+
+
+class Dead:
+    """Workers that are gone before the first cell."""
+
+    def run(self, function, work, **more):
+        raise WorkersError("the workers died")
+
+
+def test_only_a_file_is_said_to_keep_cells(tmp_path, monkeypatch):
+    monkeypatch.setattr("ldpopt.studies.study.executor_for", lambda workers, dask: Dead())
+    with pytest.raises(WorkersError, match="^the workers died$"):
+        ldpopt.study("base", COUNTS, draws=2)
+    with pytest.raises(StoreError, match="the workers died. The finished cells are kept"):
+        ldpopt.study("base", COUNTS, draws=2, store=tmp_path / "study.sqlite")
 
 
 def test_a_function_that_makes_no_oracle_is_named():

@@ -111,7 +111,7 @@ def study(
         problem does not fit the data, or a metric returns no number. Afterwards, if no candidate
         has an answer in every draw.
     StoreError, WorkersError
-        If the store cannot be used, or workers cannot be reached; finished cells are kept.
+        If the store cannot be used, or workers cannot be reached; a store keeps finished cells.
 
     Warns
     -----

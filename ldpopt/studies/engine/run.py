@@ -78,6 +78,8 @@ def compute_cells(
     ------
     StoreError
         If results cannot be written, or workers die: the finished cells are kept.
+    WorkersError
+        If workers die and results are in memory alone.
     """
     summary = Summary() if summary is None else summary
     # Looked up once: what other runs add meanwhile is computed twice, and stored equally.
