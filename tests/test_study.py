@@ -506,9 +506,9 @@ class Dead:
 
 def test_only_a_file_is_said_to_keep_cells(tmp_path, monkeypatch):
     monkeypatch.setattr("ldpopt.studies.study.executor_for", lambda workers, dask: Dead())
-    with pytest.raises(WorkersError, match="^the workers died$"):
+    with pytest.raises(WorkersError, match=r"^the workers died$"):
         ldpopt.study("base", COUNTS, draws=2)
-    with pytest.raises(StoreError, match="the workers died. The finished cells are kept"):
+    with pytest.raises(StoreError, match=r"died\. The finished cells are kept"):
         ldpopt.study("base", COUNTS, draws=2, store=tmp_path / "study.sqlite")
 
 
