@@ -120,6 +120,7 @@ def users_code(what: str) -> Iterator[None]:
 
 # The extra that brings each package, and what needs it.
 _EXTRAS = {
+    "distributed": ("dask", "a Dask cluster needs"),
     "jinja2": ("cli", "pages of HTML need"),
     "mbi": ("mbi", "measurements of private-pgm need"),
     "matplotlib": ("plot", "pictures need"),

@@ -29,7 +29,7 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, Protocol, TypeVar
 
 from ldpopt import validate
-from ldpopt.errors import WorkersError
+from ldpopt.errors import WorkersError, extra_needed
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -246,16 +246,12 @@ class Dask:
     ) -> Iterator[tuple[Item, Result | Exception]]:
         """Yield each item with the result or the error of its call.
 
-        Raises WorkersError if ``distributed`` is not installed, no scheduler answers, it has no
-        workers for longer than the patience, or it goes away. A call that killed its workers
-        repeatedly has a WorkersError as its outcome.
+        Raises MissingPackageError if ``distributed`` is not installed, and WorkersError if no
+        scheduler answers, it has no workers for longer than the patience, or it goes away. A call
+        that killed its workers repeatedly has a WorkersError as its outcome.
         """
-        try:
+        with extra_needed():
             from distributed import KilledWorker
-        except ImportError:
-            raise WorkersError(
-                "a Dask cluster needs the package distributed: pip install 'ldpopt[dask]'"
-            ) from None
         with _closed_in_silence(self._client()) as client:
             cluster = _Cluster(client, self)
             # Not pure: the result of an equal call may not be taken from an earlier run. The pool

@@ -151,9 +151,10 @@ def built(what: str, build: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def warn_of_order(what: str, build: Callable[..., Any], labels: Sequence[str] | None) -> None:
-    """Warn if a function reads a Series whose labels are an estimate's in another order.
+    """Warn if a function reads a Series or DataFrame with an estimate's labels in another order.
 
-    cvxpy takes the numbers of a Series by place, and does not tell.
+    cvxpy takes the numbers of a Series by place, and says nothing. Seen is what the function finds
+    around it by a name of its own, or has as a default: not what it reads from a dictionary.
     """
     if labels is None:
         return
@@ -164,13 +165,21 @@ def warn_of_order(what: str, build: Callable[..., Any], labels: Sequence[str] | 
         return
     defaults = getattr(build, "__defaults__", None) or ()
     for value in (*read.globals.values(), *read.nonlocals.values(), *defaults):
-        index = labels_of(value) if is_from(value, "Series", "pandas") else None
+        index = _index_of(value)
         if index is not None and index != tuple(labels) and set(index) == set(labels):
             warn(
-                f"the function of {what} reads a Series whose labels stand in another order than "
-                "those of the estimate, and cvxpy goes by place: unless the function does it, "
-                "bring the Series into that order by [list(estimate.labels)]"
+                f"the function of {what} reads a {type(value).__name__} whose labels stand in "
+                "another order than those of the estimate, and cvxpy goes by place: unless the "
+                "function does it, bring it into that order by .loc[list(estimate.labels)]"
             )
+
+
+def _index_of(value: object) -> tuple[str, ...] | None:
+    """Return the index of a Series or DataFrame of pandas as text; None of anything else."""
+    if is_from(value, "DataFrame", "pandas"):
+        # By its index alone: a column of it is a Series with that index.
+        return tuple(map(str, value.index))  # type: ignore[attr-defined]
+    return labels_of(value) if is_from(value, "Series", "pandas") else None
 
 
 def require_variables(what: str, node: Node, allowed: Sequence[cp.Variable]) -> None:

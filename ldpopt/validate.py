@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
+import reprlib
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -152,22 +153,40 @@ def _hides_entries(values: object) -> bool:
 
 def array(what: str, values: ArrayLike) -> NDArray[Any]:
     """Return ``values`` as a numeric array; booleans, text and ragged lists are refused."""
+    result = rectangular(what, values)
+    if result.dtype.kind not in "iuf":
+        raise InvalidTypeError(f"{what} must be an array of numbers, got {_kind(values, result)}")
+    return result
+
+
+def rectangular(what: str, values: ArrayLike) -> NDArray[Any]:
+    """Return ``values`` as an array of any type; masked entries and ragged lists are refused."""
     unmasked(what, values)
     try:
-        result = np.asarray(values)
+        return np.asarray(values)
     except ValueError as error:
         raise InvalidInputError(
             f"{what} must be a rectangular array of numbers, got rows of different lengths"
         ) from error
-    if result.dtype.kind not in "iuf":
-        # numpy's name of a type of text is "<U3".
-        kind = "text" if result.dtype.kind in "US" else str(result.dtype)
-        if isinstance(values, np.ndarray | list | tuple):
-            kind = f"an array of {kind}"
-        else:
-            kind = repr(type(values))
-        raise InvalidTypeError(f"{what} must be an array of numbers, got {kind}")
-    return result
+
+
+def _kind(values: object, result: NDArray[Any]) -> str:
+    """Return what stands in place of numbers: its type, and an entry or a remedy if any."""
+    if not result.ndim and not isinstance(values, np.ndarray):
+        kind = repr(type(values))
+        if isinstance(values, Mapping):
+            return f"{kind}: pass list(...) of its values, or a Series of pandas to keep its keys"
+        # Such as a solution: an estimate is an array by itself.
+        return f"{kind}: pass its frequencies" if hasattr(values, "frequencies") else kind
+    # numpy's name of a type of text is "<U3".
+    kind = "text" if result.dtype.kind in "US" else str(result.dtype)
+    if result.dtype.kind != "O":
+        return f"an array of {kind}"
+    # Numbers and others side by side: one of the others is what has to be mended.
+    for place in np.ndindex(result.shape):
+        if not isinstance(result[place], numbers.Real):
+            return f"an array of {kind}, found {reprlib.repr(result[place])}{placed(place)}"
+    return f"an array of {kind}"
 
 
 def vector(what: str, values: ArrayLike) -> NDArray[np.float64]:
@@ -303,10 +322,10 @@ def distinct_indices(what: str, indices: ArrayLike) -> NDArray[np.int64]:
     InvalidInputError, InvalidTypeError
         If one is repeated (the first is named), negative or no whole number.
     """
-    unmasked(what, indices)
+    given = rectangular(what, indices)
     no_labels(what, indices)
-    # An empty list would become an array of floats.
-    given = np.asarray(indices) if np.size(indices) else np.empty(0, dtype=np.int64)
+    # What has no entries has no type either: numpy takes an empty list for floats.
+    given = given if given.size else np.empty(0, dtype=np.int64)
     checked = whole_numbers(what, given, low=0, high=INDEX_BOUND)
     members = np.atleast_1d(checked)
     if members.ndim != 1:

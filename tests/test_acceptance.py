@@ -38,6 +38,7 @@ from ldpopt.losses import (
     PerReportMLE,
     WeightedLeastSquares,
 )
+from ldpopt.losses import Custom as CustomLoss
 from ldpopt.solve import feasibility, judging
 from ldpopt.solve.certificate import box, polyhedron
 from ldpopt.solve.certificate import certificate as certificates
@@ -357,6 +358,25 @@ def test_a_feasible_problem_is_never_called_infeasible(status, more, monkeypatch
     reports(monkeypatch, status)
     with pytest.raises(SolverError, match=f"{status}, yet a vector satisfies the constraints"):
         Problem(LeastSquares(), [*SIMPLEX, *more]).solve(F, path="conic")
+
+
+def test_an_own_loss_that_is_finite_nowhere_is_named():
+    # Of a value below 0 no divergence is finite.
+    loss = CustomLoss(lambda f, y: cp.sum(cp.kl_div(f, y)), name="divergence")
+    match = r"Custom\(divergence\) is not finite there: state one that is finite on the set"
+    with pytest.raises(SolverError, match=match):
+        Problem(loss, SIMPLEX).solve([0.7, 0.5, -0.2])
+
+
+def test_of_constraints_without_names_the_remedy_is_to_name_them():
+    first = Custom(lambda f: [f[0] >= 0.8])
+    second = Custom(lambda f: [f[1] >= 0.3])
+    remedy = "; give each Custom a name to tell them apart"
+    with pytest.raises(InfeasibleError, match=rf"Custom\(\), Custom\(\){remedy}$"):
+        Problem(LeastSquares(), [*SIMPLEX, first, second]).solve([0.5, 0.3, 0.2])
+    named = Custom(lambda f: [f[1] >= 0.3], name="second")
+    with pytest.raises(InfeasibleError, match=r"Custom\(\), Custom\(second\)$"):
+        Problem(LeastSquares(), [*SIMPLEX, first, named]).solve([0.5, 0.3, 0.2])
 
 
 @pytest.mark.parametrize("status", ["infeasible", "infeasible_inaccurate"])

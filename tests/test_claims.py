@@ -257,6 +257,7 @@ def test_page_shows_the_statements_of_a_figures_run_with_their_verdicts(one, run
     page = " ".join(claims_page([one], run).split())  # lines may break anywhere
     assert all(f'id="{result.claim.id}"' in page for result in run.results)
     assert f"All {1 + len(run.results)} verdicts are as the ledger expects" in page
+    assert "s, added over all processes." in page
     assert "--figures" not in page
     altered = replace(run, defects=("ndss-fig4.csv is missing", "ndss-fig5.csv was altered"))
     page = " ".join(claims_page([one], altered).split())

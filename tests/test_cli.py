@@ -387,6 +387,7 @@ def test_verify_judges_the_figures_and_fails_where_a_table_is_missing(tmp_path, 
     monkeypatch.setattr("ldpopt.claims.LEDGER", {})
     kept = Path(__file__).parent.parent / "experiments" / "results"
     result = run("verify", "--quick", "--json", "--figures", kept)
+    assert result.err.startswith("Judged 126 claims about figures, by their tables.\n")
     assert result.status == 0
     records = json.loads(result.out)
     assert len(records) == 126

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 import ldpopt
 from ldpopt import oracles, postprocess
 from ldpopt.cli.app import app
-from ldpopt.collection import Aggregate, read_reports, write_reports
+from ldpopt.collection import Aggregate, read_counts, read_reports, write_reports
 from ldpopt.collection.counts import write_counts
 from ldpopt.collection.header import Header
-from ldpopt.errors import LdpoptError
+from ldpopt.errors import InvalidInputError, LdpoptError
 from ldpopt.oracles import ORACLES
 from tests.reports_world import edit
 from tests.tolerances import ROUNDING
@@ -407,6 +407,17 @@ def test_counts_of_another_program(tmp_path):
     ).stdout.replace(" \n", "\n")
 
 
+def test_python_reads_counts_with_a_list_of_labels(tmp_path):
+    path = tmp_path / "counts.csv"
+    path.write_text("value,count\ntea,300\nmilk,700\n")
+    counted = read_counts(path, oracles.GRR(1.0, 2), ["milk", "tea"])
+    assert counted.counts.tolist() == [700, 300]
+    with pytest.raises(InvalidInputError, match="got 'tea' again at position 1"):
+        read_counts(path, oracles.GRR(1.0, 2), ["tea", "tea"])
+    with pytest.raises(InvalidInputError, match=r"or in Python oracle=\.\.\. and labels="):
+        read_counts(path)
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -424,7 +435,8 @@ def test_counts_of_another_program(tmp_path):
         (COUNTS.replace("50", "5,0"), "line 3: expected 2 columns (value,count), found 3 in '0,5"),
         (COUNTS.replace("50", "9" * 5000), f"the value '0' is {'9' * 30}... (5000 digits), and"),
         (COUNTS.replace("50", "9" * 20), f"{'9' * 20}, and a count is at most 4,611,686,018"),
-        (COUNTS.replace("value", "label"), "needs the columns"),
+        (COUNTS.replace("value", "label"), "got 'label,count': name its columns so"),
+        (COUNTS.replace(",", ";"), "got 'value;count': separate columns by commas"),
         ("", "needs the columns"),
         ('value,count,"{""sha256"""', "the header in its first line is not JSON"),
     ],
@@ -441,6 +453,7 @@ def test_counts_of_another_program(tmp_path):
         "too long to read",
         "long",
         "heading",
+        "semicolons",
         "empty",
         "cut",
     ],

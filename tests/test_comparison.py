@@ -255,6 +255,17 @@ def test_own_comparisons_are_tables_and_pictures(compared, tmp_path):
     assert titles == ["cls, d = 4", "near, d = 4"]
 
 
+def test_a_long_title_does_not_reach_the_legend():
+    ordered = [*SIMPLEX, constraints.Monotone(range(4)), constraints.Bounds(upper=0.75)]
+    problem = ldpopt.Problem(losses.WeightedLeastSquares([1, 2, 3, 4]), ordered)
+    figure = ldpopt.compare(problem, VECTOR, solvers=["OSQP"]).plot()
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    title = figure.axes[0].title.get_window_extent()
+    assert "d = 4" in figure.axes[0].get_title()
+    assert not legend.get_window_extent().overlaps(title)
+
+
 @pytest.mark.parametrize(
     ("problems", "vector", "options", "message"),
     [
@@ -281,6 +292,13 @@ def test_own_comparisons_are_tables_and_pictures(compared, tmp_path):
             {},
             "the problem 'ours': order",
         ),
+        (
+            "norm-sub",
+            VECTOR,
+            {},
+            r"got 'norm-sub': that of a method is METHODS\[name\].problem",
+        ),
+        (CLS, VECTOR, {"solvers": 3}, "solvers must be a list of names, got 3"),
     ],
 )
 def test_what_cannot_be_compared_is_said_before_any_solve(

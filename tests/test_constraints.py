@@ -238,6 +238,12 @@ REFUSED = {
         lambda: Fixed([0, 2, 0], [1, 2, 1]),
         "indices must not repeat an index, found 0 again at position 2",
     ),
+    "rows of indices": (
+        lambda: Fixed([[0, 1], [2]], [1, 2]),
+        "indices must be a rectangular array of numbers, got rows of different lengths",
+    ),
+    "ragged matrix": (lambda: Linear([[0, 1], [2]], 0, 1), "A must be a rectangular array"),
+    "rows of parents": (lambda: Hierarchy([[0, 1], [2]]), "parents must be a rectangular array"),
     "negative index": (lambda: Fixed([-1], [1]), r"indices must be >= 0, found -1 at index 0$"),
     "half an index": (lambda: Fixed([0.5], [1]), "indices must be whole numbers, found 0.5"),
     "boolean index": (lambda: Fixed([True], [1]), "indices must be an array of numbers"),

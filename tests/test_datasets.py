@@ -418,7 +418,8 @@ def test_an_unknown_column_is_answered_with_the_known(tmp_path):
     path = tmp_path / "calls.csv"
     path.write_text("Call,Unit ID\n1,E02\n")
     with pytest.raises(
-        InvalidInputError, match=r"calls.csv: no column 'UnitID'; the header has Call, Unit ID"
+        InvalidInputError,
+        match=r"no column 'UnitID'; the header has Call, Unit ID: take one",
     ):
         datasets.read_column(path, "UnitID")
 

@@ -82,26 +82,26 @@ def test_huge_finite_frequencies_are_kept():
             [50, 101, 0],
             100,
             InvalidInputError,
-            r"counts must lie in 0 \.\. 100, found 101 at index 1",
+            r"counts of 100 reports must lie in 0 \.\. 100, found 101 at index 1",
         ),
         (
             [50, 25, -1],
             100,
             InvalidInputError,
-            r"counts must lie in 0 \.\. 100, found -1 at index 2",
+            r"counts of 100 reports must lie in 0 \.\. 100, found -1 at index 2",
         ),
         ([[50, 25, 0], [0, 0, 200]], 100, InvalidInputError, "found 200 at trial 1, index 2"),
         (
             [50.5, 25, 0],
             100,
             InvalidInputError,
-            "counts must be whole numbers, found 50.5 at index 0",
+            "counts of 100 reports must be whole numbers, found 50.5 at index 0",
         ),
         (
             [50, 25, math.nan],
             100,
             InvalidInputError,
-            "counts must be whole numbers, found nan at index 2",
+            "counts of 100 reports must be whole numbers, found nan at index 2",
         ),
         ([50, math.inf, 0], 100, InvalidInputError, "found inf at index 1"),
         (
@@ -117,7 +117,7 @@ def test_huge_finite_frequencies_are_kept():
             [True, False, True],
             100,
             InvalidTypeError,
-            "counts must be an array of numbers, got an array of bool",
+            "counts of 100 reports must be an array of numbers, got an array of bool",
         ),
         ([0, 0, 0], 0, InvalidInputError, r"n \(the number of reports\) must be at least 1, got 0"),
         (
@@ -480,7 +480,7 @@ def test_a_trial_keeps_everything():
     assert_array_equal(stack[-1][()].frequencies, stack.frequencies[2])
 
 
-@pytest.mark.parametrize("index", [3, (0, 1), "a", 0.5])
+@pytest.mark.parametrize("index", [3, (0, 1), "a", 0.5, [[0, 1], [2]]])
 def test_an_index_that_is_no_trial_is_refused(index):
     stack = FrequencyEstimate(np.full((3, 2), 0.5))
     with pytest.raises(InvalidInputError, match=r"is not a trial.* \(3,\)"):
@@ -488,7 +488,7 @@ def test_an_index_that_is_no_trial_is_refused(index):
 
 
 def test_one_vector_has_no_trials():
-    with pytest.raises(InvalidInputError, match="is not a trial"):
+    with pytest.raises(InvalidInputError, match=r"is not a trial.*its numbers are in frequencies"):
         FrequencyEstimate([0.5, 0.5])[0]
     with pytest.raises(InvalidTypeError, match="one vector"):
         iter(FrequencyEstimate([0.5, 0.5]))

@@ -18,7 +18,12 @@ import pytest
 
 from ldpopt import executors
 from ldpopt.collection import write_reports
-from ldpopt.errors import InvalidInputError, InvalidTypeError, WorkersError
+from ldpopt.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    MissingPackageError,
+    WorkersError,
+)
 from ldpopt.executors import Dask, InProcess, Processes, executor_for, results
 from ldpopt.oracles import GRR
 
@@ -131,6 +136,12 @@ def start_cluster():
             return running.enter_context(cluster)
 
         yield start
+
+
+def test_a_cluster_without_its_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MissingPackageError, match=r"pip install 'ldpopt\[dask\]'$"):
+        list(Dask("tcp://127.0.0.1:1", 0.5).run(half, []))
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "no-such-protocol://x"])

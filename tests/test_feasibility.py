@@ -182,7 +182,7 @@ def test_a_conflict_of_cvxpy_constraints_names_those_needed_for_it():
     both = Custom(lambda f: [f[1] >= 0.6])
     apart = Custom(lambda f: [f[2] <= 0.9])
     assert named(Problem(LeastSquares(), [*SIMPLEX, apart, first, both])) == (
-        "NonNegative(), SumsTo(1), Custom(), Custom()"
+        "NonNegative(), SumsTo(1), Custom(), Custom(); give each Custom a name to tell them apart"
     )
     assert named(
         Problem(LeastSquares(), [SumsTo(), NonNegative(), Custom(lambda f: [f[0] + f[1] <= -0.1])])

@@ -200,6 +200,27 @@ def test_a_label_that_is_there_twice_is_refused():
         Problem(losses.LeastSquares(), [constraints.Bounds(lower=lower)]).solve(twice)
 
 
+def test_counts_beside_labels_go_by_their_own():
+    """Counts of ``value_counts`` are sorted by size, and the labels are those of the domain."""
+    oracle = oracles.SUE(1.0, 3)
+    counts = labelled(300, 500, 400)
+    estimate = oracle.estimate(counts, 1000, labels=PETS)
+    expected = oracle.estimate([300, 500, 400], 1000, labels=PETS)
+    np.testing.assert_array_equal(estimate.frequencies, expected.frequencies)
+    assert estimate.labels == tuple(PETS)
+    by_hand = FrequencyEstimate(labelled(0.5, 0.3, 0.2), labels=PETS)
+    np.testing.assert_array_equal(by_hand.frequencies, [0.5, 0.3, 0.2])
+    with pytest.raises(InvalidInputError, match=r"counts goes by its labels.*no number for 'cow'"):
+        oracle.estimate(counts, 1000, labels=["ape", "bee", "cow"])
+    by_number = _pandas({"label": ["1", "2", "0"], "count": [500, 400, 300]})
+    with pytest.raises(InvalidInputError, match=r"first 1: pass counts\.sort_index\(\)"):
+        oracle.estimate(by_number, 1000, labels=PETS)
+    # Names that are all others are new ones.
+    assert (
+        oracle.estimate(counts, 1000, labels=list("abc")).frequencies[0] < estimate.frequencies[1]
+    )
+
+
 def test_errors_noise_and_points_go_by_labels():
     truth = labelled(0.5, 0.3, 0.2)
     assert metrics.mean_squared_error(ESTIMATE, truth) == 0.0
@@ -243,8 +264,12 @@ def test_a_function_that_reads_labels_in_another_order_is_told(recwarn):
         Problem(losses.LeastSquares(), [near]),
         Problem(losses.LeastSquares() + far, []),
     ):
-        with pytest.warns(LdpoptWarning, match=r"another order .* by \[list\(estimate.labels\)\]"):
+        with pytest.warns(LdpoptWarning, match=r"another order .* \.loc\[list\(estimate\."):
             problem.plan(ESTIMATE)
+    table = pandas.DataFrame({"share": last, "place": [1, 2, 3]})
+    capped = constraints.Custom(lambda f: f <= table["share"])
+    with pytest.warns(LdpoptWarning, match="reads a DataFrame whose labels stand in another order"):
+        Problem(losses.LeastSquares(), [capped]).plan(ESTIMATE)
     ordered = last[list(ESTIMATE.labels)]
     Problem(losses.LeastSquares(), [constraints.Custom(lambda f: f <= ordered)]).plan(ESTIMATE)
     assert not recwarn.list

@@ -294,6 +294,13 @@ BAD = {
     "NaN margin": (lambda: Margins((2, 3), 0, [0.5, NAN]), "must be 2 finite numbers"),
     "nothing known": (lambda: HierarchyTotals([[0, 1]], [[NAN, NAN]]), "no total is known"),
     "no groupings": (lambda: HierarchyTotals([], []), "groupings are needed"),
+    "groupings that are no list": (
+        lambda: HierarchyTotals(None, []),
+        "groupings .* got None",
+    ),
+    "shape that is no list": (lambda: Margins(6, 0, [1.0]), "shape must be a list of lengths.* 6"),
+    "axes of unequal rows": (lambda: Margins((2, 3), [[0, 1], [0]], [1.0]), "axes must be a rect"),
+    "norm that is an array": (lambda: Near([0.5], 0.1, np.ones(2)), "norm must be 1, 2, inf"),
     "totals of other groups": (
         lambda: HierarchyTotals([[0, 1]], [[0.5]]),
         r"one number per group of each grouping, \[2\] in all, got shapes \[\(1,\)\]",

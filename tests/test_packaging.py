@@ -33,7 +33,7 @@ def test_each_package_of_an_extra_is_missed_with_its_name():
     for package, (extra, _) in errors._EXTRAS.items():
         assert package in names(EXTRAS[extra])
         assert package not in names(PROJECT["dependencies"])
-    with_sentences = ("cli", "files", "plot", "formulas", "mbi")
+    with_sentences = ("cli", "dask", "files", "plot", "formulas", "mbi")
     brought = set().union(*(names(EXTRAS[extra]) for extra in with_sentences))
     assert brought == errors._EXTRAS.keys()
     assert EXTRAS["all"] == ["ldpopt[cli,files,plot]"]

@@ -104,6 +104,10 @@ WRONG = {
     ),
     "no prior": ('loss = {name = "PosteriorMean", prior = "os"}', "unknown prior 'os'"),
     "not TOML": ("loss = ", "is not TOML"),
+    "a list and tables": (
+        'constraints = ["NonNegative"]\n[[constraints]]\nname = "AtMost"',
+        ": write all entries in one list, or each below [[constraints]]",
+    ),
     "a key twice": ('loss = "LeastSquares"\nloss = "Entropy"', "is not TOML"),
     "too deep": ("loss = " + "[" * 5000, "p.toml"),
     "many digits": (f"loss = {'9' * 5000}", "p.toml"),

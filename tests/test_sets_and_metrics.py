@@ -100,7 +100,12 @@ def test_queries_change_neither_sets_nor_frequencies():
             "indices of set 1 must be whole numbers, found 1.5 at index 0",
         ),
         ([[math.nan]], InvalidInputError, "indices of set 0 must be whole numbers, found nan"),
-        ([[0], [2, 3, 2]], InvalidInputError, "set 1 has an index more than once"),
+        (
+            [[0], [2, 3, 2]],
+            InvalidInputError,
+            "set 1 has an index more than once, 2 again at position 2",
+        ),
+        (np.array(3.0), InvalidTypeError, "sets must be a sequence of index arrays"),
         (
             np.zeros((2, 8), dtype=bool),
             InvalidInputError,

@@ -107,6 +107,17 @@ def test_a_structure_shows_itself(noisy):
     assert [axes.get_title() for axes in figure.axes] == ["values", "shift: constant", "multiplier"]
 
 
+def test_a_constant_shift_is_drawn_beside_zero():
+    """Without it the axis would enlarge the rounding of one constant."""
+    figure = structure(Problem(losses.LeastSquares(), SIMPLEX), trials(number=1)[:1]).plot()
+    low, high = figure.axes[1].get_ylim()
+    assert low <= 0 <= high
+    # One solution has one number.
+    inside = figure.axes[2].get_xlim()
+    ticks = [tick for tick in figure.axes[2].get_xticks() if inside[0] <= tick <= inside[1]]
+    assert ticks == [0]
+
+
 def test_a_structure_is_a_frame(noisy):
     pytest.importorskip("pandas")
     assert list(noisy.to_frame()["n"].unique()) == [1_000, 4_000, 16_000]

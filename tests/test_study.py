@@ -5,6 +5,7 @@ import html
 import io
 import itertools
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,7 +14,15 @@ import pytest
 import ldpopt
 from ldpopt import Problem, constraints, datasets, losses, oracles, progress
 from ldpopt.datasets import Dataset
-from ldpopt.errors import DataUnavailableError, InvalidInputError, InvalidTypeError, LdpoptWarning
+from ldpopt.errors import (
+    DataUnavailableError,
+    FunctionError,
+    InvalidInputError,
+    InvalidTypeError,
+    LdpoptWarning,
+    StoreError,
+    WorkersError,
+)
 from ldpopt.studies.engine import candidate
 from ldpopt.studies.engine import cell as engine_cell
 from ldpopt.studies.engine.measures import FixedSets, Top
@@ -334,6 +343,7 @@ def test_candidates_are_tried_before_anything_is_computed(candidate, message, un
         ({"oracles": ["oue", oracles.OUE]}, "two oracles are called 'oue' at ε = 1"),
         ({"oracles": oracles.OUE(1.0, 9)}, "is for 9 values, and 'counts' has 8"),
         ({"oracles": []}, "at least one oracle"),
+        ({"baseline": ["base"]}, r"unknown baseline \['base'\]"),
         ({"epsilons": [-1.0]}, "epsilon"),
         ({"metrics": "mess"}, "unknown metric 'mess'"),
         ({"metrics": [worst, worst]}, "two metrics are called 'worst'"),
@@ -357,6 +367,12 @@ def test_wrong_arguments_are_named(options, message, uncomputed):
     [
         (data_sets_of, 3.5, "data are the name of a data set"),
         (measures_of, [3], "a metric is a name"),
+        (measures_of, None, "a metric is a name.* None"),
+        (
+            partial(collections_of, epsilons=[1], data=data_sets_of(COUNTS)["counts"]),
+            None,
+            "an oracle is a name.* None",
+        ),
         (partial(collections_of, epsilons=[1], data=data_sets_of(COUNTS)["counts"]), [3], "oracle"),
         (
             partial(collections_of, epsilons=[1], data=data_sets_of(COUNTS)["counts"]),
@@ -472,6 +488,33 @@ def test_the_printed_table_shows_what_varies(result):
     assert len(lines) == 2 + len(result.rows)
     small = repr(ldpopt.study("base", COUNTS, draws=2)).splitlines()
     assert small[1].split()[0] == "candidate"
+
+
+def test_one_draw_has_no_interval_and_minutes_are_whole_seconds():
+    study = ldpopt.study(["base", "norm"], COUNTS, draws=1)
+    assert "nan" not in repr(study)
+    slow = replace(study, seconds=dict.fromkeys(study.seconds, 1234.5))
+    assert repr(slow).splitlines()[2].endswith(" 1,234")
+
+
+class Dead:
+    """Workers that are gone before the first cell."""
+
+    def run(self, function, work, **more):
+        raise WorkersError("the workers died")
+
+
+def test_only_a_file_is_said_to_keep_cells(tmp_path, monkeypatch):
+    monkeypatch.setattr("ldpopt.studies.study.executor_for", lambda workers, dask: Dead())
+    with pytest.raises(WorkersError, match=r"^the workers died$"):
+        ldpopt.study("base", COUNTS, draws=2)
+    with pytest.raises(StoreError, match=r"died\. The finished cells are kept"):
+        ldpopt.study("base", COUNTS, draws=2, store=tmp_path / "study.sqlite")
+
+
+def test_a_function_that_makes_no_oracle_is_named():
+    with pytest.raises(FunctionError, match=r"the oracle .*, called with \(epsilon, d\), failed"):
+        ldpopt.study("base", COUNTS, lambda epsilon: None, draws=2)
 
 
 def test_the_table_of_a_notebook_is_escaped(result):

@@ -252,3 +252,18 @@ TAKERS = {
 def test_nothing_public_uses_masked_entries(taker):
     with pytest.raises(InvalidInputError, match="must not have masked entries"):
         TAKERS[taker]()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([0.5, None], "got an array of object, found None at index 1$"),
+        ([[0.5], ["a" * 99]], "got an array of text$"),
+        ([[0.5, {}]], r"got an array of object, found \{\} at trial 0, index 1$"),
+        ({"tea": 0.5}, r"got <class 'dict'>: pass list\(...\) of its values, or a Series"),
+        (Problem(LeastSquares()).solve([0.5]), "Solution'>: pass its frequencies$"),
+    ],
+)
+def test_what_is_no_number_is_shown_with_its_place(values, message):
+    with pytest.raises(InvalidTypeError, match=message):
+        validate.array("frequencies", values)

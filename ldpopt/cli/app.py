@@ -149,6 +149,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _fail_of_usage(error: Any) -> None:
     """Print what is wrong with a command line, as other errors are printed, and where help is."""
     sentence = error.format_message()
+    # Of a text that is no number typer's message has the rule, and the error behind it the text.
+    checks = getattr(error.__context__, "errors", None)
+    if callable(checks):
+        sentence += f", got {checks()[0].get('input')!r}"
     # Without any argument the help is the message, and is printed already or now.
     if error.ctx is not None and sentence == error.ctx.get_help():
         typer.echo(sentence, err=True)

@@ -212,7 +212,11 @@ def parsed_file(path: Path) -> Mapping[str, Any]:
     # Of TOML, of YAML, and of whole numbers with too many digits.
     except ValueError as error:
         kind = "TOML" if is_toml else "YAML"
-        raise InvalidInputError(f"{path} is not {kind}: {error}") from None
+        # The words of tomllib for a list that is continued by tables.
+        is_mixed = "immutable namespace" in str(error)
+        remedy = ": write all entries in one list, or each below [[constraints]]"
+        sentence = f"{path} is not {kind}: {error}{remedy if is_mixed else ''}"
+        raise InvalidInputError(sentence) from None
     if not isinstance(record, Mapping):
         raise InvalidInputError(f"{path} must state a loss and constraints by these names")
     return record

@@ -100,6 +100,8 @@ def verify(
     # A folder without results or a file without claims is an error before the long part.
     ledger = ledger_with(claims_file)
     figure_run = None if figures is None else read_figure_run(figures)
+    if figure_run is not None:
+        remark(f"Judged {len(figure_run.results)} claims about figures, by their tables.")
     results = _check(ledger, quick=quick, workers=workers, claims_file=claims_file)
     outcome = _outcome(results, figure_run, with_pictures=files is not None)
     # Standard output is either JSON or tables, never a mixture.

@@ -21,6 +21,7 @@ from ldpopt.collection.seal import check, sealed
 from ldpopt.collection.text import OLD_MARKS, headed, header_cell, names_in, parsed_header
 from ldpopt.collection.untrusted import parse_json, read_text
 from ldpopt.errors import DataUnavailableError, InvalidInputError
+from ldpopt.estimate.labels import checked_labels
 from ldpopt.oracles import FrequencyOracle
 from ldpopt.storage import write_whole
 
@@ -99,7 +100,7 @@ def is_counts(path: Path) -> bool:
 def read_counts(
     path: str | Path,
     oracle: FrequencyOracle | None = None,
-    labels: Labels | None = None,
+    labels: Labels | Sequence[str] | None = None,
     n: int | None = None,
 ) -> Aggregate:
     r"""Return the counts that ``ldpopt aggregate`` wrote, or those of another program's CSV file.
@@ -109,9 +110,9 @@ def read_counts(
     path
         The file; a plain CSV file has the columns ``value`` and ``count``.
     oracle, labels, n
-        The protocol, the domain and the number of reports, which a plain CSV does not state. Where
-        all reports support the same number of values (GRR, subset selection) n follows from the
-        counts.
+        The protocol, the labels of the domain (by default the numbers from 0) and the number of
+        reports, which a plain CSV does not state. Where all reports support the same number of
+        values (GRR, subset selection) n follows from the counts.
 
     Raises
     ------
@@ -126,7 +127,7 @@ def read_counts(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "counts.csv")
     ...     _ = path.write_text("value,count\n0,700\n1,300\n")
-    ...     counted = read_counts(path, GRR(1.0, d=2), Labels(2))
+    ...     counted = read_counts(path, GRR(1.0, d=2))
     >>> counted.n, counted.estimate.frequencies.round(3)
     (1000, array([0.933, 0.067]))
     """
@@ -142,16 +143,28 @@ def read_counts(
         # Written without labels: a value is its number.
         numbers = Labels(Header.from_record(record, str(path)).oracle.d)
         return _from_record(path, record, _column(path, lines, numbers))
-    if oracle is None or labels is None:
+    if oracle is None:
         raise InvalidInputError(
             f"{path} does not say which oracle made its counts: give --oracle, --epsilon and "
-            "--domain"
+            "--domain, or in Python oracle=... and labels=..."
         )
-    counts = _column(path, lines, labels)
+    domain = _domain(labels, oracle.d)
+    counts = _column(path, lines, domain)
     if n is None:
         # Python's integers: sums of large counts leave 64 bits.
         n = _number_of_reports(path, oracle, sum(counts.tolist()))
-    return Aggregate(Header(oracle, labels.fingerprint), counts, n)
+    return Aggregate(Header(oracle, domain.fingerprint), counts, n)
+
+
+def _domain(labels: Labels | Sequence[str] | None, d: int) -> Labels:
+    """Return the labels of d values in the form of this package."""
+    if isinstance(labels, Labels):
+        return labels
+    if labels is None:
+        return Labels(d)
+    texts = checked_labels(labels, d)
+    validate.distinct("labels", texts)
+    return Labels(d, texts)
 
 
 def _number_of_reports(path: Path, oracle: FrequencyOracle, total: int) -> int:
@@ -159,7 +172,9 @@ def _number_of_reports(path: Path, oracle: FrequencyOracle, total: int) -> int:
     size = oracle.report_form.fixed_size
     # A remainder means counts of another oracle, or of a part of the domain.
     if size is None or total % size:
-        raise InvalidInputError(f"{path} does not say how many reports were counted: give --n")
+        raise InvalidInputError(
+            f"{path} does not say how many reports were counted: give --n, or in Python n=..."
+        )
     return total // size
 
 
@@ -223,8 +238,11 @@ def _column(path: Path, lines: Sequence[str], labels: Labels) -> NDArray[np.int6
     rows = _rows(path, csv.reader((f"{line}\n" for line in lines), strict=True))
     heading = next(rows, (0, []))[1]
     if not set(_NAMES) <= set(heading):
+        # A comma in a line of several words would have made several columns of it.
+        is_one = len(heading) == 1 and any(mark in heading[0] for mark in ";\t")
+        remedy = ": separate columns by commas" if is_one else ": name its columns so"
         raise InvalidInputError(
-            f"{path} needs the columns value and count, got {','.join(heading)!r}"
+            f"{path} needs the columns value and count, got {','.join(heading)!r}{remedy}"
         )
     for name in _NAMES:
         if heading.count(name) > 1:

@@ -56,8 +56,9 @@ class Hierarchy(Polyhedron):
     """
 
     def __init__(self, parents: ArrayLike, total: float | None = None) -> None:
-        d = np.size(parents)
-        self.parents = validate.whole_numbers("parents", parents, low=-1, high=d - 1)
+        given = validate.array("parents", parents)
+        d = given.size
+        self.parents = validate.whole_numbers("parents", given, low=-1, high=d - 1)
         if self.parents.ndim != 1 or not d:
             raise InvalidInputError(
                 f"parents must have shape (d,), one per node, got shape {self.parents.shape}"
@@ -290,8 +291,9 @@ def _nodes_from_above(tree: Hierarchy) -> tuple[Index, Index]:
 class HierarchyTotals(GroupTotals):
     """Some known totals of groups in larger groups: a census of categories and a few subcategories.
 
-    A group with a known total leaves what its known parts do not have to its other members. So
-    totals that contain each other are totals of disjoint groups, and have their closed forms.
+    Where the total of a group is known, the known totals of its parts are subtracted from it, and
+    the rest is the total of its other members. So totals that contain each other are totals of
+    disjoint groups, and have their closed forms.
 
     Parameters
     ----------
@@ -382,8 +384,11 @@ def _disjoint_parts(
 
 def _checked_groupings(groups: Sequence[ArrayLike]) -> list[Index]:
     """Return groupings of groups as index arrays; each group has members, and a larger group."""
-    if not len(groups):
-        raise InvalidTypeError("groupings are needed: the group of each value at least")
+    is_list = np.iterable(groups) and hasattr(groups, "__len__")
+    if not is_list or not len(groups):
+        raise InvalidTypeError(
+            f"groupings are needed: a list with the group of each value at least, got {groups!r}"
+        )
     levels = []
     for i, group in enumerate(groups):
         level = validate.whole_numbers(f"grouping {i}", group, low=0, high=validate.INDEX_BOUND)

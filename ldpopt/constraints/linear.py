@@ -262,8 +262,12 @@ class Margins(GroupTotals):
     """
 
     def __init__(self, shape: Sequence[int], axes: int | Sequence[int], values: ArrayLike) -> None:
+        if not np.iterable(shape):
+            raise InvalidTypeError(
+                f"shape must be a list of lengths, one per axis of the table, got {shape!r}"
+            )
         lengths = [validate.integer("a length of shape", length, minimum=1) for length in shape]
-        chosen = validate.distinct_indices("axes", np.atleast_1d(np.asarray(axes)))
+        chosen = validate.distinct_indices("axes", axes)
         if not len(chosen):
             raise InvalidInputError("axes must name at least one axis: use SumsTo for the total")
         validate.whole_numbers("axes", chosen, low=0, high=len(lengths) - 1)
@@ -341,10 +345,11 @@ class Linear(Polyhedron):
         from scipy import sparse
 
         if not sparse.issparse(A):
-            if np.ndim(A) > 2:
-                raise InvalidInputError(f"A must have shape (m, d), got {np.shape(A)}")
+            rows = validate.array("A", A)
+            if rows.ndim > 2:
+                raise InvalidInputError(f"A must have shape (m, d), got {rows.shape}")
             # A vector is one row.
-            A = np.atleast_2d(validate.array("A", A)).astype(np.float64)
+            A = np.atleast_2d(rows).astype(np.float64)
         matrix = sparse.csr_array(A)
         entries = validate.array("A", matrix.data).astype(np.float64)
         if not np.isfinite(entries).all():

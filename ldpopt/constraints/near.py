@@ -86,8 +86,8 @@ class Near(Constraint):
         *,
         weights: ArrayLike | None = None,
     ) -> None:
-        # True equals 1 in Python, but says nothing about a norm.
-        if isinstance(norm, bool) or norm not in _NORMS:
+        # True equals 1 in Python, but says nothing about a norm, and an array equals many things.
+        if isinstance(norm, bool) or not isinstance(norm, Hashable) or norm not in _NORMS:
             raise InvalidInputError(f'norm must be 1, 2, inf or "kl", got {norm!r}')
         self.norm = norm
         self.reference = validate.vector("reference", reference)

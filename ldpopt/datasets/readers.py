@@ -398,7 +398,8 @@ def _place(path: Path, header: Sequence[str], names: Sequence[str]) -> int:
         if name in header:
             return header.index(name)
     raise InvalidInputError(
-        f"{path}: no column {names[0]!r}; the header has {', '.join(header)}: rename one"
+        f"{path}: no column {names[0]!r}; the header has {', '.join(header)}: take one of them, "
+        "or rename one"
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from ldpopt import style
@@ -70,6 +71,8 @@ def _draw_shifts(axes: Axes, shift: str, estimates: Array, frequencies: Array) -
             markersize=3,
         )
     axes.set(xlabel="estimate", ylabel="solution - estimate", title=f"shift: {shift}")
+    # With 0 in sight the axis shows how large a shift is, and not the rounding of a constant one.
+    axes.axhline(0, color=style.GREY, linewidth=0.8)
     axes.locator_params(axis="x", nbins=5)  # more numbers would touch each other
 
 
@@ -86,5 +89,6 @@ def _draw_multipliers(axes: Axes, stated: Sequence[StructureRow]) -> None:
     else:
         places = list(range(len(rows)))
         label = "solution"
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.plot(places, values, color=style.BLUE, linestyle="", marker=".", markersize=4)
     axes.set(xlabel=label, ylabel="multiplier of the total", title="multiplier")

@@ -53,8 +53,8 @@ class FrequencyEstimate(TracedFrequencies):
         True if nothing was done to the frequencies since they were computed from counts, False
         if something was. If it is not stated, see the attribute ``is_raw``.
     labels
-        Names of the d values, kept by whatever processes the estimate; of a pandas Series its
-        index, unless they are given.
+        Names of the d values, kept by whatever processes the estimate; by default the index
+        of a pandas Series. With both, numbers under these names are brought into their order.
     method
         Name of what produced the frequencies: a label for readers, on which nothing depends.
     clip_answers
@@ -242,7 +242,7 @@ class FrequencyEstimate(TracedFrequencies):
 
         Notes
         -----
-        At a frequency of 0 the cut leaves one end that can fail, so coverage is up to (1 + level)/2
+        At a frequency of 0 the lower end cannot be too high, so coverage is up to (1 + level)/2
         there. For Hadamard response, a part of a set's variance is itself estimated. If the users
         are a sample from a larger population, the population's frequencies vary by a further
         f(1-f)/n. Reports that do not follow the protocol void the level. Cost: a few passes.

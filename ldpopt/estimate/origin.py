@@ -57,7 +57,8 @@ def checked_counts(counts: ArrayLike, n: int, oracle: PureProtocol) -> NDArray[A
         If one is not a whole number in 0 .. n, there are not d of them, or their sum is not that
         of reports which each support as many values.
     """
-    whole = validate.whole_numbers("counts", numbers_of(counts), low=0, high=n)
+    what = f"counts of {n:,} reports"
+    whole = validate.whole_numbers(what, numbers_of(counts), low=0, high=n)
     if whole.ndim == 0 or whole.shape[-1] != oracle.d:
         raise InvalidInputError(
             f"counts must have {oracle.d} values on the last axis, got shape {whole.shape}"

@@ -83,7 +83,7 @@ def named_sets(sets: Sets | NamedSets, labels: Sequence[str] | None) -> tuple[li
         _require_distinct(names)
         return names, _indexed(rows, list(sets), labels)
     # Arrays of numbers and of truth values have no labels in them.
-    if isinstance(sets, np.ndarray) and sets.dtype.kind not in "USO":
+    if isinstance(sets, np.ndarray) and sets.ndim and sets.dtype.kind not in "USO":
         return _numbered(len(sets)), sets
     rows = _rows(sets)
     return _numbered(len(rows)), _indexed(rows, range(len(rows)), labels)
@@ -197,8 +197,12 @@ def _members(i: int, row: ArrayLike, d: int) -> Indices:
     members = members if members.size else np.empty(0, dtype=np.int64)
     indices: Indices = validate.whole_numbers(f"indices of set {i}", members, low=0, high=d - 1)
     # A value that is named twice would be added twice.
-    if np.unique(indices).size != indices.size:
-        raise InvalidInputError(f"set {i} has an index more than once")
+    at = validate.first_repetition(indices)
+    if at is not None:
+        raise InvalidInputError(
+            f"set {i} has an index more than once, {indices[at]} again at position {at}: name each "
+            "value once"
+        )
     return indices
 
 

@@ -30,6 +30,34 @@ from ldpopt.protocol import PureProtocol
 Array = NDArray[np.float64]
 
 
+def _in_order(what: str, values: ArrayLike, labels: Sequence[str] | None) -> ArrayLike:
+    """Return numbers that have labels in the order of those given beside them; others as they are.
+
+    By place, counts that are sorted by size would get the names of other values. Numbers whose own
+    labels are all others get new names.
+
+    Raises
+    ------
+    InvalidInputError
+        If some of the labels are among the given ones and some are not, or all are numbers of
+        values in another order.
+    """
+    index = None if labels is None else labels_of(values)
+    if labels is None or index is None:
+        return values
+    names = checked_labels(labels, len(index))
+    if not set(index).isdisjoint(names):
+        ordered: ArrayLike = by_label(what, values, names)
+        return ordered
+    places = [str(place) for place in range(len(index))]
+    if list(index) != places and set(index) == set(places):
+        raise InvalidInputError(
+            f"{what} have the numbers of values as their index, in another order than that of the "
+            f"labels, first {index[0]}: pass {what}.sort_index()"
+        )
+    return values
+
+
 class TracedFrequencies(Immutable):
     """Frequencies of d values with what is known of their origin.
 
@@ -49,6 +77,7 @@ class TracedFrequencies(Immutable):
         clip_answers: bool = False,
         raw: Self | None = None,
     ) -> None:
+        frequencies = _in_order("frequencies", frequencies, labels)
         # A pandas Series brings the names of its values.
         if labels is None:
             labels = labels_of(frequencies)
@@ -97,17 +126,20 @@ class TracedFrequencies(Immutable):
         oracle
             The protocol of the reports.
         labels
-            Names of the d values; of a pandas Series its index, unless they are given.
+            Names of the d values, by default the index of a pandas Series. With both, counts under
+            these names are brought into their order; other names are replaced.
 
         Raises
         ------
         InvalidInputError, InvalidTypeError
             If a count is not a whole number in 0 .. n (the first index is named), there are not
             d of them, a stack is empty, n < 1, or counts do not have the sum that reports of
-            this protocol give (GRR and subset selection: each report supports as many values).
+            this protocol give (GRR and subset selection: each report supports as many values);
+            if an index has some of the labels and other names.
         """
         checked_protocol(oracle)
         n = validate.integer("n (the number of reports)", n, minimum=1)
+        counts = _in_order("counts", counts, labels)
         shares = checked_counts(counts, n, oracle) / n
         frequencies = (shares - oracle.q) / (oracle.p - oracle.q)
         if labels is None:
@@ -275,9 +307,12 @@ class TracedFrequencies(Immutable):
         numbers = np.arange(math.prod(leading)).reshape(leading)
         try:
             chosen = self.frequencies.reshape(-1, self.d)[numbers[trial]]
-        except IndexError:
+        # Lists of unequal lengths, and objects that are no index at all, are other errors of numpy.
+        except (IndexError, ValueError, TypeError):
+            remedy = "" if leading else "; its numbers are in frequencies, by label in query"
             raise InvalidInputError(
                 f"estimate[{trial!r}] is not a trial: the leading axes have the shape {leading}"
+                f"{remedy}"
             ) from None
         ancestor = None if self._ancestor is None else self._ancestor[trial]
         if not chosen.size:

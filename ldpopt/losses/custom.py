@@ -66,8 +66,9 @@ class Custom(Loss):
     -----
     The function may read a ``Parameter`` or other things that change: it is called again for every
     solve and every certificate, so that each is about the values of that moment. f̃ stays a
-    parameter of what is compiled where the function allows it; a function that calculates with
-    f̃ by numpy gets numbers, and is compiled for each vector.
+    parameter of what is compiled where the function allows it. A function gets numbers, and is
+    compiled for each vector, if it calculates with f̃ by numpy, or if it is convex for these numbers
+    alone: if it divides by f̃, say, or multiplies its terms by it (it is not DPP, in cvxpy's words).
 
     Examples
     --------

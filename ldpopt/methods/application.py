@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from ldpopt import validate
@@ -88,7 +89,7 @@ def named_methods(what: Any) -> dict[str, Method]:
         methods = {str(name): method_of(method, str(name)) for name, method in what.items()}
     else:
         # A text is iterable too: its letters are no methods.
-        is_single = isinstance(what, str | Method | Composition) or not isinstance(what, Iterable)
+        is_single = isinstance(what, str | Method | Composition) or not np.iterable(what)
         for place, item in enumerate([what] if is_single else what):
             method = method_of(item)
             if method.name in methods:

@@ -234,7 +234,9 @@ def conflict(constraints: Sequence[Constraint], d: int) -> str:
         # candidate: the list may then be too long, but what it names does conflict.
         if rest and _search(rest, d)[0] == "infeasible":
             needed = rest
-    return f"these conflict: {', '.join(map(repr, needed))}"
+    names = [repr(constraint) for constraint in needed]
+    remedy = "" if names.count("Custom()") < 2 else "; give each Custom a name to tell them apart"
+    return f"these conflict: {', '.join(names)}{remedy}"
 
 
 def verdict(
@@ -274,11 +276,18 @@ def verdict(
         )
     # Left is a loss that is infinite on the whole set, as a logarithm is beyond its end.
     first, last = formulation.loss.domain(formulation.loss.constants(estimate))
-    outcome, _ = _search([*members, Bounds(first, last)], d)
+    outcome, point = _search([*members, Bounds(first, last)], d)
     if outcome == "infeasible":
         return InfeasibleError(
             f"no vector satisfies the constraints ({reported}): they do not conflict by "
             "themselves, but leave no point where the loss is finite"
+        )
+    # A loss of the user's own does not state where it is finite.
+    if point is not None and not np.isfinite(formulation.loss.value(point, estimate)):
+        return SolverError(
+            f"{reported}: a vector satisfies the constraints, but {formulation.loss!r} is not "
+            "finite there: state one that is finite on the set, as a logarithm of an estimate "
+            "below 0 is not"
         )
     witness = "a vector satisfies the constraints" if outcome == "feasible" else "no program agrees"
     return SolverError(

@@ -44,9 +44,10 @@ class Solution:
     solver
         The name of the solver, the algorithm or the closed form.
     seconds, compile_seconds, solver_seconds
-        Wall time of it all, and the parts of it in which cvxpy compiled the problem (nothing when
+        Wall time of the path, and the parts of it in which cvxpy compiled the problem (nothing when
         a shape is solved again; the first time in a process it is loaded too) and in which the
-        solver itself ran: 0 on the other paths.
+        solver itself ran: 0 on the other paths. The certificate that decides the status is no part
+        of it; where that takes a program, it may take several times as long.
     iterations
         Number of steps of an iterative algorithm, or of a solver in all trials together, 0 of
         a closed form and of solvers that do not report it.
@@ -298,7 +299,7 @@ class Solution:
         d = self.start.d
         is_cheap = self.problem.is_separate(d) or d <= feasibility.LARGEST
         if not is_cheap and "certificate" not in vars(self):
-            return "not computed yet: it takes a program, see the attribute certificate"
+            return "takes a program: read the attribute certificate to run it"
         worst = self.certificate.worst
         numbers = ", ".join(f"{name} {value:.2g}" for name, value in worst.items())
         scope = self.certificate.scope

@@ -237,7 +237,7 @@ def rounds(
     drift
         One number >= 0 in units of frequency, or one for each value; infinity lets each round
         stand alone. With ``"risk"`` it is chosen: the one with the smallest unbiased estimate of
-        the error (Stein 1981), among values whose mean frequencies are of one order.
+        the error (Stein 1981), for values of similar frequency separately.
     independent
         As of ``Sources``: rounds with the same numbers are of different users all the same.
 

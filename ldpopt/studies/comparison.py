@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -267,6 +267,8 @@ def _listed(what: str, names: Sequence[str]) -> Sequence[str]:
     # A text is a list of letters to Python.
     if isinstance(names, str):
         raise InvalidTypeError(f"{what} must be a list of names, got {names!r}: pass [{names!r}]")
+    if not np.iterable(names):
+        raise InvalidTypeError(f"{what} must be a list of names, got {names!r}")
     return names
 
 
@@ -280,13 +282,17 @@ def _named_problems(what: Any) -> dict[str, Problem]:
     if isinstance(what, Mapping):
         items = [(str(name), problem) for name, problem in what.items()]
     else:
-        # What is neither a problem nor iterable is refused below, by its name.
-        problems = [what] if isinstance(what, Problem) or not isinstance(what, Iterable) else what
+        # What is neither a problem nor iterable is refused below, by its name; a text is iterable
+        # by its letters.
+        is_one = isinstance(what, Problem | str) or not np.iterable(what)
+        problems = [what] if is_one else what
         items = [(getattr(problem, "statement", ""), problem) for problem in problems]
     named: dict[str, Problem] = {}
     for name, problem in items:
         if not isinstance(problem, Problem):
-            raise InvalidTypeError(f"compare takes problems, got {problem!r}")
+            is_name = isinstance(problem, str)
+            remedy = ": that of a method is METHODS[name].problem" if is_name else ""
+            raise InvalidTypeError(f"compare takes problems, got {problem!r}{remedy}")
         if name in named:
             raise InvalidInputError(
                 f"two problems are called {name!r}: pass a dictionary from distinct names to them"

@@ -19,6 +19,7 @@ from ldpopt.style import Line, Look
 _INEXACTNESS_FLOOR = 1e-18  # far below rounding: an exact point is drawn here, not left out
 _SECONDS_FLOOR = 1e-7  # below the time of a call: only a stopped clock gets here
 _MARKER_SIZES = {"low": 4, "default": 7, "high": 10}  # by accuracy
+_TITLE = 38  # letters of a line of the title, which must not reach the legend beside the panel
 _COLUMNS = 3  # panels beside each other; more would shrink their labels on a page
 _LEGEND_LINE = 0.17  # inches that one entry of 8 points takes
 
@@ -106,8 +107,10 @@ def _draw_solver(axes: Axes, rows: Sequence[ComparisonRow], look: Look, ceiling:
 def _entitle(axes: Axes, rows: Sequence[ComparisonRow]) -> None:
     """Write the problem and its size above a panel, and between them what returned no point."""
     without_point = textwrap.wrap(_without_point(rows), width=60)
+    # With spaces at which no line ends, so that the size is not torn apart.
+    title = f"{printable(rows[0].problem)}, d\u00a0=\u00a0{rows[0].d:,}"
     axes.set_title(
-        textwrap.fill(printable(f"{rows[0].problem}, d = {rows[0].d:,}"), width=60),
+        textwrap.fill(title, width=_TITLE).replace("\u00a0", " "),
         fontsize=10,
         pad=6 + 10 * len(without_point),
     )

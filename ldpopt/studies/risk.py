@@ -91,8 +91,8 @@ def risk(
 
     Cost: the method on 21 vectors, with the default number of moves; about two evaluations where
     the derivative is exact. Beside that each call takes a third to half a millisecond of processor
-    time, as much as closed forms take for some 15 vectors of a thousand values. Of values, with the
-    derivatives of all methods known as a diagonal plus low rank, nothing is drawn.
+    time, as much as closed forms take for some 15 vectors of a thousand values. Nothing is drawn
+    for the risk of values where the derivatives of all methods are a diagonal plus low rank.
 
     Sources: Stein 1981; Ramani, Blu, Unser 2008; Bellec, Zhang 2021; Oliveira, Lei, Tibshirani
     2021.

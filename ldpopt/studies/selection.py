@@ -243,8 +243,8 @@ def select_method(
     every candidate is judged on them (N V-D). It has little noise, but is as good as the fit: where
     shrinkage adds up, as in sets whose members belong together, the fit itself is shrunk and takes
     the harm for truth. The raw answers on these very reports are unbiased, with more noise. They
-    tell how far the fit's answers may be from the true ones: each simulated error is corrected by
-    the expected square of that part of this misfit that the method's own answers do not follow, and
+    tell how far the fit's answers may be from the true ones. To each simulated error is added the
+    expected square of this difference, without the part that the method's own answers share, and
     ``disagreement`` states where this overrules the simulation. ``risks`` holds unbiased estimates
     of the errors (``compare_risk``) beside them.
 

@@ -111,7 +111,7 @@ def study(
         problem does not fit the data, or a metric returns no number. Afterwards, if no candidate
         has an answer in every draw.
     StoreError, WorkersError
-        If the store cannot be used, or workers cannot be reached; finished cells are kept.
+        If the store cannot be used, or workers cannot be reached; a store keeps finished cells.
 
     Warns
     -----
@@ -176,6 +176,8 @@ def _candidates(what: Any, baseline: str | None) -> tuple[tuple[Candidate, ...],
     names = [candidate.name for candidate in chosen]
     if baseline is None:
         return chosen, names[0]
+    if not isinstance(baseline, str):
+        raise validate.unknown_name("baseline", baseline, [*names, *METHODS])
     if baseline in names:
         return chosen, baseline
     if baseline in METHODS:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ldpopt import datasets, validate
 from ldpopt.datasets import Dataset
-from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.errors import InvalidInputError, InvalidTypeError, users_code
 from ldpopt.frames import is_frame, is_from
 from ldpopt.oracles import ORACLES, FrequencyOracle
 from ldpopt.studies.engine.measures import METRICS, Measure, Metric
@@ -141,8 +141,8 @@ def collections_of(what: Any, epsilons: Sequence[float], data: Dataset) -> list[
     if isinstance(what, Mapping):
         items = [(str(name), item) for name, item in what.items()]
     else:
-        # A text is itself iterable, by letters.
-        alone = isinstance(what, str | FrequencyOracle) or callable(what)
+        # A text is itself iterable, by letters; what is no list is refused below, by its name.
+        alone = isinstance(what, str | FrequencyOracle) or callable(what) or not np.iterable(what)
         items = [("", item) for item in ([what] if alone else what)]
     result: list[Collection] = []
     for name, item in items:
@@ -180,7 +180,8 @@ def _collections(
             "an oracle is a name such as 'oue', a class, a function of (epsilon, d) or an oracle, "
             f"got {what!r}"
         )
-    made_oracles = [make(epsilon, data.d) for epsilon in epsilons]
+    with users_code(f"the oracle {what!r}, called with (epsilon, d),"):
+        made_oracles = [make(epsilon, data.d) for epsilon in epsilons]
     for oracle in made_oracles:
         # Before any draw: a wrong return value would only fail inside a worker.
         if not isinstance(oracle, FrequencyOracle):
@@ -216,6 +217,7 @@ def measures_of(what: Any) -> tuple[Measure, ...]:
         measures = [_measure(item, str(name)) for name, item in what.items()]
     else:
         alone = isinstance(what, str) or callable(what) or hasattr(what, "start")
+        alone = alone or not np.iterable(what)
         measures = [_measure(item, "") for item in ([what] if alone else what)]
     # Other measures have names of their own kind, which their fields tell apart.
     names = [measure.name for measure in measures if isinstance(measure, Metric)]

@@ -189,8 +189,9 @@ class Study(ShownAsTable):
             row.candidate,
             f"{row.mean:.3g}",
             f"{row.ratio:.3f}",
-            f"{row.ratio_low:.3f} .. {row.ratio_high:.3f}",
-            f"{row.seconds:.1g}",
+            # One draw has no spread.
+            "–" if math.isnan(row.ratio_low) else f"{row.ratio_low:.3f} .. {row.ratio_high:.3f}",
+            f"{row.seconds:.1g}" if row.seconds < 10 else f"{row.seconds:,.0f}",
         ]
 
 

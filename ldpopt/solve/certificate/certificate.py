@@ -75,9 +75,9 @@ class Certificate:
     violation
         Largest violation of a constraint, in units of frequency.
     size
-        What it divides the violation by: the largest |f_v|, or the largest number that the
-        constraints state, but of that 1 at the most. Where they state only zeros, the estimate's
-        largest number counts.
+        What ``is_optimal(relative=True)`` divides the violation by: the largest |f_v|, or the
+        largest number that the constraints state, but of that 1 at the most. Where they state only
+        zeros, the estimate's largest number counts.
     reason
         Why the gap of some trial is infinite; on sets that are not bounds and a total, also why
         one is above 1e-8 of the scale. Else empty.

@@ -10,7 +10,7 @@ from ldpopt import progress
 from ldpopt.errors import StoreError, WorkersError
 from ldpopt.executors import Executor
 from ldpopt.studies.engine.cell import Outcome, Task, compute
-from ldpopt.studies.engine.store import Shelf
+from ldpopt.studies.engine.store import Memory, Shelf
 
 
 @dataclass
@@ -78,6 +78,8 @@ def compute_cells(
     ------
     StoreError
         If results cannot be written, or workers die: the finished cells are kept.
+    WorkersError
+        If workers die and results are in memory alone.
     """
     summary = Summary() if summary is None else summary
     # Looked up once: what other runs add meanwhile is computed twice, and stored equally.
@@ -100,6 +102,8 @@ def compute_cells(
                 finished(task)
     # Workers died, and with them nothing but the cells in progress.
     except WorkersError as error:
+        if isinstance(store, Memory):
+            raise
         raise StoreError(f"{error}. The finished cells are kept: run the same again") from None
     return summary
 

@@ -18,7 +18,8 @@ from ldpopt.solve.formulation import Formulation, rounding_of
 Array = NDArray[np.float64]
 
 UNBOUNDED = (
-    "{!r} is unbounded below on this set: it has no minimum, add SumsTo(...) or upper Bounds"
+    "{!r} is unbounded below on this set: it has no minimum, add NonNegative() and SumsTo(...), or "
+    "Bounds"
 )
 
 # Multipliers beyond this change no double: it is twice the range of a double's exponent. It stands
