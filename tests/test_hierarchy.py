@@ -1,5 +1,7 @@
 """Hierarchies: two passes against dense algebra, solvers, KKT conditions and zeroed subtrees."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ldpopt import FrequencyEstimate, Problem, certify, closed_form, oracles
-from ldpopt.constraints import Fixed, Hierarchy, NonNegative
+from ldpopt.constraints import (
+    Bounds,
+    Fixed,
+    GroupTotals,
+    Hierarchy,
+    Monotone,
+    NonNegative,
+    SumsTo,
+)
 from ldpopt.losses import LeastSquares, WeightedLeastSquares
 from tests.test_orders import random_forest
 from tests.tolerances import CERTIFIED, ROUNDING, SOLVER, SUM
@@ -234,6 +244,102 @@ def test_a_millionth_moved_below_the_root_is_noticed():
     right = problem.solve(f).frequencies
     assert certify(problem, f, right).is_optimal(CERTIFIED)
     assert not certify(problem, f, right + np.array([0, 1e-6, -1e-6, 1e-6, 0])).is_optimal(1e-13)
+
+
+# --- estimates far away ---------------------------------------------------------------------------
+
+
+def exact_projection(f, weights, rows):
+    """Least squares on equations in exact arithmetic: what the multipliers of A W⁻¹ Aᵀ leave."""
+    A = [[Fraction(x) for x in row] for row in rows.matrix.toarray().tolist()]
+    start = [Fraction(x) for x in f.tolist()]
+    share = [1 / Fraction(w) for w in weights.tolist()]
+    missing = [
+        Fraction(b) - sum(a * x for a, x in zip(row, start, strict=True))
+        for row, b in zip(A, rows.lower.tolist(), strict=True)
+    ]
+    system = [
+        [sum(a * s * b for a, s, b in zip(row, share, other, strict=True)) for other in A]
+        for row in A
+    ]
+    for i in range(len(A)):
+        # Positive definite: no pivot is 0.
+        for k in range(i + 1, len(A)):
+            factor = system[k][i] / system[i][i]
+            system[k] = [x - factor * y for x, y in zip(system[k], system[i], strict=True)]
+            missing[k] -= factor * missing[i]
+    multipliers = [Fraction(0)] * len(A)
+    for i in reversed(range(len(A))):
+        done = sum(system[i][k] * multipliers[k] for k in range(i + 1, len(A)))
+        multipliers[i] = (missing[i] - done) / system[i][i]
+    return np.array(
+        [
+            float(x + s * sum(row[v] * y for row, y in zip(A, multipliers, strict=True)))
+            for v, (x, s) in enumerate(zip(start, share, strict=True))
+        ]
+    )
+
+
+@pytest.mark.parametrize("far", [-1e9, 1e9, -3e15])
+@pytest.mark.parametrize("parents", [[-1], [-1, 0], [-1, 0, 1], [-1, -1, 1], [-1, 0, 0, 1, 1]])
+def test_the_total_is_met_whatever_an_estimate_is(parents, far):
+    rng = np.random.default_rng(8)
+    d = len(parents)
+    for v in range(d):
+        f = rng.normal(0.2, 0.3, d)
+        f[v] = far
+        weights = np.where(np.arange(d) == v, 1e3, rng.uniform(0.5, 3, d))
+        problem = Problem(WeightedLeastSquares(weights), [Hierarchy(parents, total=0.3)])
+        solution = problem.solve(f)
+        assert solution.status == "optimal"
+        assert solution.certificate.is_optimal(1e-8, relative=True)
+        expected = exact_projection(f, weights, Hierarchy(parents, total=0.3).rows(d))
+        size = max(1.0, np.abs(expected).max())
+        assert_allclose(solution.frequencies, expected, rtol=0, atol=1e-9 * size)
+        positive = Problem(problem.loss, [*problem.constraints, NonNegative()]).solve(f)
+        assert positive.status == "optimal"
+        assert positive.certificate.violation <= SUM
+
+
+@pytest.mark.parametrize("far", [-1e9, 1e9])
+def test_a_known_node_beside_an_estimate_far_away(far):
+    parents = [-1, 0, 1, 1]
+    rng = np.random.default_rng(9)
+    for v in range(4):
+        f = rng.normal(0.2, 0.3, 4)
+        f[v] = far
+        weights = np.where(np.arange(4) == v, 1e5, 1.0)
+        constraints = [Hierarchy(parents), Fixed([0], [0.3])]
+        solution = Problem(WeightedLeastSquares(weights), constraints).solve(f)
+        assert solution.status == "optimal"
+        expected = exact_projection(f, weights, Hierarchy(parents, total=0.3).rows(4))
+        size = max(1.0, np.abs(expected).max())
+        assert_allclose(solution.frequencies, expected, rtol=0, atol=1e-9 * size)
+
+
+@pytest.mark.parametrize("far", [-1e9, 1.4e9, 6e7])
+def test_a_single_value_has_what_its_total_leaves(far):
+    loss = WeightedLeastSquares([1e3])
+    for constraints in (
+        [SumsTo(0.3), NonNegative()],
+        [SumsTo(0.3), Bounds(-0.5, 1.5)],
+        [GroupTotals([[0]], [0.3]), NonNegative()],
+        [Monotone([0]), SumsTo(0.3), NonNegative()],
+        [Hierarchy([-1]), Fixed([0], [0.3])],
+        [Hierarchy([-1], total=0.3)],
+    ):
+        solution = Problem(loss, constraints).solve([far])
+        assert solution.status == "optimal"
+        assert solution.frequencies[0] == pytest.approx(0.3, rel=1e-15)
+
+
+def test_roots_alone_are_a_total_or_nothing():
+    assert Hierarchy([-1, -1], total=2.0).total(2) == 2.0
+    assert Hierarchy([-1, -1]).total(2) is None
+    assert_array_equal(Hierarchy([-1, -1]).box(2), [[-np.inf, -np.inf], [np.inf, np.inf]])
+    assert Hierarchy([-1, 0], total=2.0).total(2) is None
+    assert Hierarchy([-1, 0]).box(2) is None
+    assert Hierarchy([-1, -1], total=2.0).box(2) is None
 
 
 # --- trees made from something else ---------------------------------------------------------------

@@ -22,6 +22,7 @@ from ldpopt.constraints import (
     TopSet,
     Unimodal,
 )
+from ldpopt.errors import LdpoptWarning
 from ldpopt.losses import (
     Huber,
     L1To,
@@ -69,6 +70,18 @@ FAMILIES = {
         WeightedLeastSquares(WEIGHTS),
         [Bounds(0, 0.3 * c), SumsTo(c), GroupTotals(GROUPS, [0.3 * c, 0.2 * c])],
     ),
+    "groups, weights": lambda c: (
+        WeightedLeastSquares(WEIGHTS),
+        [GroupTotals(GROUPS, [0.3 * c, 0.2 * c])],
+    ),
+    "groups, weights, floor": lambda c: (
+        WeightedLeastSquares(WEIGHTS),
+        [NonNegative(), GroupTotals(GROUPS, [0.3 * c, 0.2 * c])],
+    ),
+    "groups, Huber": lambda c: (
+        Huber(0.05 * c),
+        [NonNegative(), SumsTo(c), GroupTotals(GROUPS, [0.3 * c, 0.2 * c])],
+    ),
     "hierarchy": lambda c: (
         SQUARES,
         [NonNegative(), Hierarchy([-1, 0, 0, 1, 1, 1, 2, 2, 2], total=c)],
@@ -115,6 +128,30 @@ def test_an_answer_has_the_unit_of_its_problem(name, exponent):
         certificate = solution.certificate
         assert certificate.is_optimal(1e-8, relative=True)
         assert certificate.size <= 20 * unit
+
+
+# At 2^-400 and 2^480 squares are 1e-241 and 1e289: nearer to the ends their digits are lost.
+@pytest.mark.parametrize("exponent", [-300, -400, 300, 480])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_an_answer_has_the_unit_of_its_problem_as_far_as_its_loss_has_numbers(name, exponent):
+    unit = 2.0**exponent
+    expected = Problem(*FAMILIES[name](1.0)).solve(AROUND)
+    solution = Problem(*FAMILIES[name](unit)).solve(unit * AROUND)
+    assert solution.status is Status.OPTIMAL
+    assert_allclose(solution.frequencies / unit, expected.frequencies, atol=1e-7)
+    assert solution.certificate.is_optimal(1e-8, relative=True)
+
+
+@pytest.mark.parametrize(
+    ("exponent", "reason"),
+    [(-480, "vanish below the smallest doubles"), (520, "beyond the largest double")],
+)
+@pytest.mark.parametrize("name", ["simplex", "caps", "chain", "groups", "hierarchy"])
+def test_a_loss_without_numbers_is_refused_in_words(name, exponent, reason):
+    unit = 2.0**exponent
+    with np.errstate(over="ignore"), pytest.warns(LdpoptWarning, match=reason):
+        solution = Problem(*FAMILIES[name](unit)).solve(unit * AROUND)
+    assert solution.status is Status.INACCURATE
 
 
 def judged(constraints, point):

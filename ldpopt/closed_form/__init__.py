@@ -5,10 +5,10 @@ finite and thresholds >= 0.
 """
 
 from ldpopt.closed_form.affine import norm, norm_mul
-from ldpopt.closed_form.equations import with_equations
+from ldpopt.closed_form.equations import scaled_to_equations, with_equations
 from ldpopt.closed_form.group_roots import Groups, group_roots
 from ldpopt.closed_form.groups import group_totals
-from ldpopt.closed_form.hierarchy import tree_consistency
+from ldpopt.closed_form.hierarchy import tree_consistency, tree_scaling
 from ldpopt.closed_form.margins import KnownMargins, Margin, with_margins
 from ldpopt.closed_form.one_root import (
     Minimiser,
@@ -71,11 +71,13 @@ __all__ = [
     "norm_mul",
     "norm_sub",
     "one_root",
+    "scaled_to_equations",
     "significance_threshold",
     "split_by_slopes",
     "top_set",
     "towards_reference",
     "tree_consistency",
+    "tree_scaling",
     "water_filling",
     "weighted_deviations",
     "weighted_squares",

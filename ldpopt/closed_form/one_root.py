@@ -31,8 +31,12 @@ MISSED = 1e-9
 # Three times a factor of 1,000 and square roots: enough for brackets of Gaussian noise.
 _NARROWINGS = 3
 _SHRINK = 2.0**-10
-# A factor of 4 each: up to 1e150, whose square is a number too.
-_MAX_DOUBLINGS = 250
+# A factor of 4 each: up to 3e153, whose square is a number too.
+_MAX_DOUBLINGS = 255
+# Of totals far below 1 multipliers may be as small. A first step of 2⁻¹⁰ that is squared each time
+# is beyond all doubles after seven, and as many square roots lead back to the factor of two.
+_FAR_BELOW_ONE = EXCESS * 2.0**-30
+_MANY_NARROWINGS = 18
 # A step away from where no value moves is so many times as long as the one before.
 _LONGER = 8.0
 # Values of the smallest weights that are sorted first: often a few take all that is missing.
@@ -90,7 +94,11 @@ def one_root(
         mu = root(excess, bracket, trials, EXCESS * scale_of(total))
         f = minimiser(mu[:, None], trials)
     f = _shared(f, box, total)
-    _require_total(np.abs(total - f.sum(axis=-1)), f, box, total)
+    missed = np.abs(total - f.sum(axis=-1))
+    if (missed > MISSED * abs(total)).any():
+        f = _within_reach(f, box, total)
+        missed = np.abs(total - f.sum(axis=-1))
+    _require_total(missed, f, box, total)
     return f
 
 
@@ -264,8 +272,8 @@ def beyond_precision(trial: int, total: str, missed: float) -> InvalidInputError
     """Return the error for a total that double precision cannot meet."""
     return InvalidInputError(
         f"trial {trial} is beyond double precision on this path: {total} is missed by {missed:g}, "
-        "because estimates are so large that their last bit is worth more; clip them, or use "
-        "path='conic'"
+        "because estimates are so large that their last bit is worth more; clip them, state them "
+        "in a larger unit, or use path='conic'"
     )
 
 
@@ -281,7 +289,8 @@ def root(
     """
     from scipy.optimize import elementwise  # slow to import
 
-    low, high = _narrowed(excess, *bracket, trials)
+    is_small = tolerance < _FAR_BELOW_ONE
+    low, high = _narrowed(excess, *bracket, trials, is_small=is_small)
     if len(trials) == 1:
         # A fifth of the time: scipy's search is made for many roots at once.
         return np.array([_single_root(excess, float(low[0]), float(high[0]), tolerance)])
@@ -329,17 +338,29 @@ def _narrowed(
     low: Array,
     high: Array,
     trials: Trials,
+    *,
+    is_small: bool,
 ) -> tuple[Array, Array]:
-    """Return a smaller bracket: the multiplier is often far nearer to 0 than the steepest slope."""
+    """Return a smaller bracket: the multiplier is often far nearer to 0 than the steepest slope.
+
+    With ``is_small`` it may be nearer than all that usual totals need.
+    """
     zero = np.clip(0.0, low, high)
     is_above = excess(zero, trials) > 0
     # Both ends are measured from zero, on the side where the root is.
     far = np.where(is_above, high, low) - zero
     near = np.zeros(len(zero))
-    for _ in range(_NARROWINGS):
-        geometric = np.sign(far) * np.sqrt(np.abs(near * far))
+    shrink = _SHRINK
+    for _ in range(_MANY_NARROWINGS if is_small else _NARROWINGS):
+        if is_small:
+            # The product of two such numbers may be 0.
+            mean = np.sqrt(np.abs(near)) * np.sqrt(np.abs(far))
+        else:
+            mean = np.sqrt(np.abs(near * far))
+        geometric = np.sign(far) * mean
         # No geometric mean leads away from 0: the first step shrinks by a factor.
-        middle = np.where(near == 0, far * _SHRINK, geometric)
+        middle = np.where(near == 0, far * shrink, geometric)
+        shrink = shrink**2 if is_small else shrink
         middle_is_above = excess(zero + middle, trials) > 0
         is_beyond = middle_is_above != is_above
         near = np.where(is_beyond, near, middle)
@@ -362,6 +383,23 @@ def _shared(f: Array, box: tuple[Array, Array], total: float) -> Array:
     share = rest / np.maximum(counts(is_free), 1)
     f += is_free * share
     return np.clip(f, lower, upper, out=f)
+
+
+def _within_reach(f: Array, box: tuple[Array, Array], total: float) -> Array:
+    """Return f with the missing sum shared in proportion to how far bounds let each value move.
+
+    Where the last bit of an estimate is worth more than the distance to a bound, no value takes an
+    equal share of the rest.
+    """
+    lower, upper = box
+    rest = total - sums(f)
+    distance = np.where(rest > 0, upper - f, f - lower)
+    # With infinite distance, or a sum that is infinite, there is nothing to share by.
+    distance = np.where(np.isfinite(distance), distance, 0.0)
+    largest = sums(distance)
+    share = np.divide(np.abs(rest), largest, out=np.zeros(rest.shape), where=largest > 0)
+    moved: Array = f + np.sign(rest) * np.minimum(share, 1.0) * distance
+    return np.clip(moved, lower, upper)
 
 
 def least_absolute(

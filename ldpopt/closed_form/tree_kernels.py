@@ -16,6 +16,15 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 _NONE = -1  # the end of a list, the empty heap
 
+# What the roots of a tree may miss their total by, relative to the largest number, and how often
+# the passes are repeated: each time takes sixteen digits from what is too large.
+_TOTAL_MET = 1e-12
+_MOST_REPEATS = 24
+
+# Newton's steps for logarithms, of which seven are usual, and what sums of logarithms may miss.
+_MOST_STEPS = 100
+_LOGARITHMS_MET = 1e-11
+
 
 @compiled
 def breadth_first(parents: Index) -> tuple[Index, Index]:
@@ -384,19 +393,28 @@ def two_passes(
         for node in range(1, d + 1):
             measured[node] = f[trial, order[node - 1]]
         zero[:] = False
-        # As an active set: a negative leaf becomes a zero, and no zero returns, so that d rounds
-        # suffice.
-        again = True
-        while again:
-            _upwards(measured, trust, above, leaf, zero, z, u, sums, spreads)
-            z[0] = total if has_total else sums[0]
-            again = _downwards(above, leaf, zero, z, u, sums, spreads, nonnegative)
-        # Added up once more, so that parents are the sums of what their children became.
-        sums[:] = 0.0
-        for node in range(d, 0, -1):
-            if leaf[node]:
-                sums[node] = z[node]
-            sums[above[node]] += sums[node]
+        for _ in range(_MOST_REPEATS):
+            # As an active set: a negative leaf becomes a zero, and no zero returns, so that d
+            # rounds suffice.
+            again = True
+            while again:
+                _upwards(measured, trust, above, leaf, zero, z, u, sums, spreads)
+                z[0] = total if has_total else sums[0]
+                again = _downwards(above, leaf, zero, z, u, sums, spreads, nonnegative)
+            # Added up once more, so that parents are the sums of what their children became.
+            sums[:] = 0.0
+            largest = abs(total)
+            for node in range(d, 0, -1):
+                if leaf[node]:
+                    sums[node] = z[node]
+                    largest = max(largest, abs(z[node]))
+                sums[above[node]] += sums[node]
+            if not has_total or abs(sums[0] - total) <= _TOTAL_MET * largest:
+                break
+            # Of an estimate far above the total the last bits are worth more: what is nearest to
+            # the result is the same, and its numbers are smaller.
+            measured[1:] = sums[1:]
+        for node in range(1, d + 1):
             result[trial, order[node - 1]] = sums[node]
     return result
 
@@ -463,3 +481,140 @@ def _downwards(
             difference = z[node] - sums[node]
             sums[node] = difference / spreads[node]
     return has_new_zero
+
+
+@compiled
+def scaled_tree(
+    logarithms: Array, parents: Index, has_total: bool, total: float
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Return the rows nearest in divergence in which parents are the sums of their children.
+
+    With ``has_total`` the roots sum to the total; the second array tells of each trial whether the
+    steps have settled. Nodes whose logarithm (trials, d) is -inf are 0.
+
+    With a multiplier λ per sum the logarithm of a node is that of its reference, less 1, less its
+    own λ, plus that of its parent. Stated in logarithms, each sum F_v = log Σ f_c - log f_v is
+    convex in λ, rises by 2 with its own λ, and falls by 1 with that of its parent and by the share
+    f_c / Σ f_c with that of each child. Such a matrix has an inverse without negative numbers, so
+    that Newton's steps fall to the root from anywhere (Ortega and Rheinboldt 1970, 13.3.4). Each is
+    two passes: leaves first, where a node's step is α times that of its parent plus β, with
+    0 < α <= 1, and then roots first.
+    """
+    trials, d = logarithms.shape
+    order, above = breadth_first(parents)
+    leaf = np.ones(d + 1, np.bool_)
+    for node in range(1, d + 1):
+        leaf[above[node]] = False
+    # Above the roots stands the total, whose reference is never looked at.
+    leaf[0] = False
+    result = np.zeros((trials, d))
+    is_settled = np.ones(trials, np.bool_)
+    size = np.empty(d + 1)
+    alpha = np.empty(d + 1)
+    beta = np.empty(d + 1)
+    highest = np.empty(d + 1)
+    sums = np.empty((3, d + 1))
+    for trial in range(trials):
+        for node in range(1, d + 1):
+            size[node] = logarithms[trial, order[node - 1]] - 1
+        if not _keep_what_can_be_positive(size, above, leaf):
+            is_settled[trial] = not has_total or total == 0
+            continue
+        if has_total and total == 0:
+            continue
+        wanted = np.log(total) if has_total else 0.0
+        missed = np.inf
+        for _ in range(_MOST_STEPS):
+            before = missed
+            missed = _steps_upwards(size, above, leaf, alpha, beta, highest, sums)
+            step = 0.0
+            if has_total:
+                excess = highest[0] + np.log(sums[0, 0]) - wanted
+                missed = max(missed, abs(excess))
+                step = (sums[2, 0] / sums[0, 0] - excess) / (1 - sums[1, 0] / sums[0, 0])
+            # What is left is rounding once it no longer falls.
+            if missed <= _LOGARITHMS_MET and missed >= before / 2:
+                break
+            _move_downwards(size, above, leaf, alpha, beta, step)
+        is_settled[trial] = missed <= _LOGARITHMS_MET
+        # Added up, so that parents are the sums of their children.
+        sums[0] = 0.0
+        for node in range(d, 0, -1):
+            if leaf[node]:
+                sums[0, node] = np.exp(size[node])
+            sums[0, above[node]] += sums[0, node]
+        factor = total / sums[0, 0] if has_total else 1.0
+        for node in range(1, d + 1):
+            result[trial, order[node - 1]] = sums[0, node] * factor
+    return result, is_settled
+
+
+@inlined
+def _keep_what_can_be_positive(size: Array, above: Index, leaf: NDArray[np.bool_]) -> bool:
+    """Write -inf for nodes that are 0 with one above or all below them; return if any is left."""
+    size[0] = 0.0
+    for node in range(1, len(size)):
+        if size[above[node]] == -np.inf:
+            size[node] = -np.inf
+    # A node with children is 0 if all of them are: which it has, they tell.
+    has_child = np.zeros(len(size), np.bool_)
+    for node in range(len(size) - 1, 0, -1):
+        if not (leaf[node] or has_child[node]):
+            size[node] = -np.inf
+        if size[node] > -np.inf:
+            has_child[above[node]] = True
+    return bool(has_child[0])
+
+
+@inlined
+def _steps_upwards(
+    size: Array,
+    above: Index,
+    leaf: NDArray[np.bool_],
+    alpha: Array,
+    beta: Array,
+    highest: Array,
+    sums: Array,
+) -> float:
+    """Write α and β of every node, and return the largest |F_v|.
+
+    ``sums`` are those of f, α f and β f over the children, relative to the largest child, whose
+    logarithm is ``highest``.
+    """
+    highest[:] = -np.inf
+    for node in range(1, len(size)):
+        highest[above[node]] = max(highest[above[node]], size[node])
+    sums[:] = 0.0
+    missed = 0.0
+    for node in range(len(size) - 1, 0, -1):
+        if size[node] == -np.inf:
+            continue
+        alpha[node] = 0.0
+        beta[node] = 0.0
+        if not leaf[node]:
+            excess = highest[node] + np.log(sums[0, node]) - size[node]
+            missed = max(missed, abs(excess))
+            alpha[node] = 1 / (2 - sums[1, node] / sums[0, node])
+            beta[node] = (sums[2, node] / sums[0, node] - excess) * alpha[node]
+        share = np.exp(size[node] - highest[above[node]])
+        sums[0, above[node]] += share
+        sums[1, above[node]] += share * alpha[node]
+        sums[2, above[node]] += share * beta[node]
+    return missed
+
+
+@inlined
+def _move_downwards(
+    size: Array, above: Index, leaf: NDArray[np.bool_], alpha: Array, beta: Array, step: float
+) -> None:
+    """Move all logarithms by the steps of the multipliers, of which that of the total is given.
+
+    The steps are left in β.
+    """
+    beta[0] = step
+    for node in range(1, len(size)):
+        if size[node] == -np.inf:
+            continue
+        of_parent = beta[above[node]]
+        beta[node] = 0.0 if leaf[node] else alpha[node] * of_parent + beta[node]
+        size[node] += of_parent - beta[node]

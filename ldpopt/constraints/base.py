@@ -179,6 +179,11 @@ class Constraint(Adjustable):
         """Return the constraint as linear inequalities, or None if it is not polyhedral."""
         return None
 
+    @property
+    def row_units(self) -> Array | float:
+        """By what the ``rows`` are smaller than the stated ones, whose multipliers are smaller."""
+        return 1.0
+
     def isotonic(self, d: int) -> Isotonic | None:
         """Return the order that the set is, if pooling projects on it, else None."""
         return None

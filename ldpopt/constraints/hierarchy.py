@@ -241,6 +241,16 @@ class Hierarchy(Polyhedron):
             excess = np.maximum(excess, np.abs(roots - self.root_total))
         return excess.reshape(f.shape[:-1])
 
+    def box(self, d: int) -> tuple[Array, Array] | None:
+        """Return no bounds where no node has children and no total is known: nothing is stated."""
+        if self.root_total is not None or (self.parents >= 0).any():
+            return None
+        return np.full(d, -np.inf), np.full(d, np.inf)
+
+    def total(self, d: int | None = None) -> float | None:
+        """Return the sum of the roots where no node has children."""
+        return None if (self.parents >= 0).any() else self.root_total
+
     @property
     def is_in_units(self) -> bool:
         """True: all coefficients are 1."""

@@ -34,6 +34,12 @@ Array = NDArray[np.float64]
 # compile as constants, which few paths win back.
 _OPEN_ENTRIES = 1024
 
+# Rows whose largest coefficient is within 2⁻²⁰ and 2²⁰ are taken as they are. Beyond, what rounding
+# leaves of a row counts as a violation, or a violation as rounding.
+_NEAR_ONE = 20
+
+_LARGEST = float(np.finfo(np.float64).max)
+
 
 class SumsTo(Polyhedron):
     """Σ f_v = total.
@@ -328,6 +334,12 @@ class Linear(Polyhedron):
         Numbers or arrays of shape (m,); -inf and inf stand for no bound, equal ones for an
         equality.
 
+    Notes
+    -----
+    A row is the same set in any unit. One whose largest coefficient is beyond 10⁶ or below 10⁻⁶
+    counts in that unit, but for a power of two: so do its violation and the numbers of ``rows``.
+    Its multiplier is that of the bound as stated.
+
     Raises
     ------
     InvalidInputError, InvalidTypeError
@@ -365,6 +377,7 @@ class Linear(Polyhedron):
                 f"lower and upper must be numbers or have shape ({m},), one per row of A"
             )
         self.lower, self.upper = bounds.box(m)
+        self._exponents = _exponents_of(matrix)
 
     @property
     def latex(self) -> str:
@@ -386,8 +399,24 @@ class Linear(Polyhedron):
             )
 
     def rows(self, d: int) -> LinearInequalities:
-        """Return A with its bounds."""
-        return LinearInequalities(self.matrix, self.lower, self.upper)
+        """Return A with its bounds, each row in its own unit."""
+        matrix = self.matrix
+        if not self._exponents.any():
+            return LinearInequalities(matrix, self.lower, self.upper)
+        of_entries = np.repeat(self._exponents, np.diff(matrix.indptr))
+        matrix.data = np.ldexp(matrix.data, -of_entries)
+        return LinearInequalities(matrix, self._in_units(self.lower), self._in_units(self.upper))
+
+    def _in_units(self, bounds: Array) -> Array:
+        """Return bounds in the units of their rows; those beyond all doubles are the largest."""
+        with np.errstate(over="ignore"):
+            scaled = np.ldexp(bounds, -self._exponents)
+        return np.where(np.isfinite(bounds), np.clip(scaled, -_LARGEST, _LARGEST), bounds)
+
+    @property
+    def row_units(self) -> Array:
+        """By what each of the ``rows`` is smaller than the stated one, shape (m,)."""
+        return np.ldexp(1.0, self._exponents)
 
     def adjustable_form(self, f: cp.Expression) -> tuple[list[cp.Constraint], list[cp.Parameter]]:
         """Return the rows with parameters for the bounds, and for the entries of A if it has any.
@@ -399,7 +428,8 @@ class Linear(Polyhedron):
         import cvxpy as cp
         from scipy import sparse
 
-        matrix = self.matrix
+        rows = self.rows(f.size)
+        matrix = rows.matrix
         entries = cp.Parameter(matrix.nnz)
         # One product per entry, added up by rows: sparse parameters of cvxpy are slower.
         ones = np.ones(matrix.nnz)
@@ -407,13 +437,13 @@ class Linear(Polyhedron):
         shape = (matrix.shape[0], matrix.nnz)
         sums = sparse.csr_array((ones, places, matrix.indptr), shape=shape)
         products = cp.multiply(entries, in_uniform_units(f)[matrix.indices])
-        forms, bounds = with_open_bounds(self.rows(f.size), sums @ products)
+        forms, bounds = with_open_bounds(rows, sums @ products)
         return forms, [entries, *bounds]
 
     def data(self, d: int) -> tuple[Array, ...]:
         """Return the arrays that ``adjustable_form`` leaves open."""
         bounds = super().data(d)
-        return (self.matrix.data, *bounds) if self._has_open_matrix else bounds
+        return (self.rows(d).matrix.data, *bounds) if self._has_open_matrix else bounds
 
     def compiled_key(self, d: int) -> Hashable:
         """Equal for constraints whose ``adjustable_form`` differs by ``data`` alone."""
@@ -433,3 +463,11 @@ class Linear(Polyhedron):
 
     def __repr__(self) -> str:
         return f"Linear(<{counted(self.shape[0], 'row')}>)"
+
+
+def _exponents_of(matrix: Any) -> NDArray[np.int64]:
+    """Return the binary exponent of each row's unit, 0 for the usual ones."""
+    sizes = np.zeros(matrix.shape[0])
+    np.maximum.at(sizes, np.repeat(np.arange(len(sizes)), np.diff(matrix.indptr)), abs(matrix.data))
+    exponents = np.where(sizes > 0, np.frexp(sizes)[1] - 1, 0)
+    return np.where(np.abs(exponents) > _NEAR_ONE, exponents, 0).astype(np.int64)

@@ -130,7 +130,8 @@ class _Divergence(SeparableLoss):
         self, estimate: FrequencyEstimate, lower: ArrayLike = -math.inf, upper: ArrayLike = math.inf
     ) -> Array:
         """Return 1/upper: the second derivative is 1/f."""
-        with np.errstate(divide="ignore"):
+        # The inverse of a number below the normal ones overflows like that of 0.
+        with np.errstate(divide="ignore", over="ignore"):
             second = 1 / np.maximum(upper, 0.0)
         return np.broadcast_to(second, estimate.frequencies.shape)
 

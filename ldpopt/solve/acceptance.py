@@ -33,7 +33,12 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve import feasibility
 from ldpopt.solve.certificate import box, certify, few_values, polyhedron
 from ldpopt.solve.certificate.ball_gap import ball_gap
-from ldpopt.solve.certificate.certificate import scale_of, share_at_stake, terms_of
+from ldpopt.solve.certificate.certificate import (
+    scale_of,
+    share_at_stake,
+    terms_of,
+    why_infinite,
+)
 from ldpopt.solve.certificate.evidence import VANISHING, SizedGap, is_within
 from ldpopt.solve.certificate.long_box import long_bound
 from ldpopt.solve.certificate.pooled_gap import pooled_gap
@@ -232,7 +237,7 @@ def _doubts(
     # The loss is evaluated here alone: points with a small gap need no more than its gradient.
     value = formulation.loss.value(point, start)
     if not np.isfinite(value).all():
-        return ["the loss is infinite there"]
+        return [why_infinite(formulation.loss, start, point)]
     gap = bound.gap
     # A part of the scale is often enough: all of it takes the loss at 0, and the gradient, as well.
     if is_within(gap, np.abs(value - formulation.loss.offset(start)), tolerance):

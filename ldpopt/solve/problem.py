@@ -285,12 +285,14 @@ class Problem(Formulation):
         seconds = time.perf_counter() - began
         # The clock has stopped: judging is no part of what the path took, and comparisons time
         # paths.
-        judgement = judged(problem, start, outcome, plan, request.accuracy, request.running)
+        accuracy = request.accuracy
+        # What overflows proves nothing, and the reason says so.
+        with np.errstate(over="ignore", invalid="ignore"):
+            judgement = judged(problem, start, outcome, plan, accuracy, request.running)
         if judgement.status is not Status.OPTIMAL:
             began = time.perf_counter()
-            outcome, judgement = improved(
-                problem, start, outcome, judgement, plan, request.accuracy
-            )
+            with np.errstate(over="ignore", invalid="ignore"):
+                outcome, judgement = improved(problem, start, outcome, judgement, plan, accuracy)
             # Some of it is judging, which here is a part of how the point was found.
             seconds += time.perf_counter() - began
         if judgement.status is not Status.OPTIMAL:

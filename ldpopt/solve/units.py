@@ -33,8 +33,8 @@ _STEPS = 200
 _NEAR_ONE = 10
 # Largest frequencies down to this are taken as they are: those of long vectors are small.
 _SMALL = 2.0**-30
-# Squares of powers beyond are no normal doubles.
-_FARTHEST = 700
+# Powers beyond, and their inverses, are no normal doubles.
+_FARTHEST = 1000
 
 
 def own_unit(size: float) -> float:

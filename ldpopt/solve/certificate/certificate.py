@@ -358,7 +358,7 @@ def _certificate(problem: Formulation, start: FrequencyEstimate, point: Array) -
         defined = np.isfinite(value)
         gap = np.where(defined, gap, np.inf)
         if not defined.all():
-            reasons = ["the loss is infinite at the point"]
+            reasons = [why_infinite(problem.loss, start, point)]
     return Certificate(
         gap=gap,
         violation=problem.violation(point),
@@ -368,6 +368,13 @@ def _certificate(problem: Formulation, start: FrequencyEstimate, point: Array) -
         explain=partial(_multipliers, problem, point, evidence),
         measure=measure,
     )
+
+
+def why_infinite(loss: Loss, start: FrequencyEstimate, point: Array) -> str:
+    """Return why the loss of a point is not finite: where its slopes are, only its size is."""
+    if np.isfinite(loss.gradient(point, start)).all():
+        return "the loss is beyond the largest double at the point: state it in a larger unit"
+    return "the loss is infinite at the point"
 
 
 def _size(problem: Formulation, start: FrequencyEstimate, largest: Array) -> Array:

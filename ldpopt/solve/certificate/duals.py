@@ -82,7 +82,7 @@ class _Rest:
             return np.reshape(of_trials, self.total.shape) if is_number else tuple(of_trials)
         share = self.rows[..., :size]
         self.rows = self.rows[..., size:]
-        return share
+        return share / constraint.row_units
 
 
 def names_of(constraints: tuple[Constraint, ...]) -> list[str]:

@@ -58,9 +58,10 @@ def few_rows_of(tied: Sequence[Constraint], total: float | None, d: int) -> FewR
     number = sum(one.shape[0] for one in stated) + len(totals)
     if len(stated) < len(tied) or number > _MOST_ROWS or not is_long(d):
         return None
-    matrix = np.concatenate([one.matrix.toarray() for one in stated] + [np.ones((len(totals), d))])
-    lower = np.concatenate([*(one.lower for one in stated), totals])
-    upper = np.concatenate([*(one.upper for one in stated), totals])
+    parts = [one.rows(d) for one in stated]
+    matrix = np.concatenate([one.matrix.toarray() for one in parts] + [np.ones((len(totals), d))])
+    lower = np.concatenate([*(one.lower for one in parts), totals])
+    upper = np.concatenate([*(one.upper for one in parts), totals])
     return FewRows(locked_rows(matrix), lower, upper)
 
 

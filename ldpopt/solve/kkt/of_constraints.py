@@ -262,7 +262,7 @@ def _rows(constraint: Polyhedron, of: str, names: Names) -> Part:
             high.name: "the upper bounds of its rows",
             multiplier.name: "multipliers of its rows: positive where a lower bound holds",
         },
-        lambda dual, f: {multiplier.name: np.atleast_1d(dual)},
+        lambda dual, f: {multiplier.name: np.atleast_1d(dual) * constraint.row_units},
         stored,
         lambda d: {index.name: _count(constraint, d)},
     )

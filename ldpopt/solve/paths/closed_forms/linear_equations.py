@@ -1,22 +1,33 @@
-"""Least squares with linear equations: margins of a table alone, and any few beside bounds."""
+"""Linear equations: margins of a table alone, and any few beside bounds.
+
+Least squares have bounds of any kind, divergences those that their logarithm implies. Of these a
+hierarchy may have any number of nodes; for least squares it is in ``trees``.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import closed_form
 from ldpopt.closed_form import KnownMargins
+from ldpopt.constraints import Hierarchy
 from ldpopt.errors import InfeasibleError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.losses.pooling import SquaresPooling
 from ldpopt.solve.certificate.equation_prices import equations_of
 from ldpopt.solve.certificate.margin_prices import margins_of
-from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.formulation import Formulation, Region
 from ldpopt.solve.paths.closed_forms.registry import Match, solves_family
 
 Array = NDArray[np.float64]
+# What is projected, and the function that projects it on equations A f = b.
+_Nearest = tuple[Array, Callable[[Array, Any, Array], Array]]
 
 # Sums of the same cells by different margins may differ by so much, relative: less is rounding of
 # who has published them, and no point misses a margin by more.
@@ -77,24 +88,84 @@ def _require_agreement(margins: KnownMargins) -> None:
 
 
 @solves_family
+def _scaled_tree(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
+    """Return Newton's method on the logarithms of a hierarchy, for divergences."""
+    region = formulation.region(estimate.d)
+    reference = _reference(formulation.loss, region, estimate)
+    if reference is None or region.total is not None or len(region.tied) != 1:
+        return None
+    (tree,) = region.tied
+    # Of the very type: a class derived from it may state another set. A negative total has no
+    # solution: another path finds and names the conflict.
+    if type(tree) is not Hierarchy or (tree.root_total is not None and tree.root_total < 0):
+        return None
+    return Match(
+        "scaled tree", lambda: closed_form.tree_scaling(reference, tree.parents, tree.root_total)
+    )
+
+
+@solves_family
 def _with_equations(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
     """Return Newton's method on the multipliers, where all that is no bound is an equation."""
     d = estimate.d
     region = formulation.region(d)
-    squares = None if region.is_box else _squares(formulation.loss, estimate)
-    if squares is None or squares.weights is not None:
+    if region.is_box:
+        return None
+    nearest = _nearest_of(formulation.loss, region, estimate)
+    if nearest is None:
         return None
     equations = equations_of([one for one in formulation.constraints if one.box(d) is None], d)
-    if equations is None:
+    if equations is None or (len(equations.right) == 2 and _has_row_form(formulation, estimate)):
         return None
+    target, project = nearest
 
     def evaluate() -> Array:
-        target = squares.values
         points = np.empty(target.shape)
         for trial in np.ndindex(target.shape[:-1]):
-            points[trial] = closed_form.with_equations(
-                target[trial], *equations, region.lower, region.upper
-            )
+            points[trial] = project(target[trial], *equations)
         return points
 
     return Match("newton on multipliers", evaluate, may_miss=True)
+
+
+def _has_row_form(formulation: Formulation, estimate: FrequencyEstimate) -> bool:
+    """Return whether an equation beside a total is left to ``one_row``: with weights it is."""
+    squares = _squares(formulation.loss, estimate)
+    is_weighted = squares is None or squares.weights is not None
+    return is_weighted and formulation.total(estimate.d) is not None
+
+
+def _nearest_of(loss: Loss, region: Region, estimate: FrequencyEstimate) -> _Nearest | None:
+    """Return what a loss starts from, and its projection; None where it or a bound has none."""
+    reference = _reference(loss, region, estimate)
+    if reference is not None:
+        return reference, closed_form.scaled_to_equations
+    squares = _squares(loss, estimate)
+    if squares is None:
+        return None
+    return squares.values, partial(_nearest, region, squares.weights)
+
+
+def _nearest(
+    region: Region, weights: Array | None, target: Array, matrix: Any, right: Array
+) -> Array:
+    """Return the nearest point on bounds and equations A f = b."""
+    lower, upper = region.lower, region.upper
+    if weights is None:
+        return closed_form.with_equations(target, matrix, right, lower, upper)
+    # In units of their own all values count the same.
+    unit = 1 / np.sqrt(weights)
+    ends = (lower / unit, upper / unit)
+    point = closed_form.with_equations(target / unit, matrix * unit, right, *ends)
+    return np.clip(point * unit, lower, upper)
+
+
+def _reference(loss: Loss, region: Region, estimate: FrequencyEstimate) -> Array | None:
+    """Return the reference of a divergence; None for other losses, and beside further bounds."""
+    separable = loss.separable
+    # The logarithm keeps values above 0 by itself.
+    is_bounded = region.upper_count > 0 or not region.lower_is_zero
+    if is_bounded or separable is None or not separable.is_divergence:
+        return None
+    reference: Array = separable.target(estimate)  # type: ignore[attr-defined]  # of divergences
+    return np.broadcast_to(reference, estimate.frequencies.shape)
