@@ -148,16 +148,25 @@ def report_shares(
         weights = mean - mean.mean() if centred else mean
         supported = form.sums(weights)
         # What each report adds: N Eq. 4 for the set, and its constant part where it is centred.
-        share = (supported - q * weights.sum()) / (p - q) + (mean - weights)[0]
+        constant = (mean - weights)[0]
+        share = (supported - q * weights.sum()) / (p - q) + constant
         # Moments of the share given each value: the mean itself is 0 or 1, and so are its powers.
-        square, cube = (
-            (inside - outside) * form.counts(power) + outside * power.sum()
-            for power in (share**2, share**3)
-        )
+        square = _given_values(form, share**2, inside, outside)
+        cube = _given_values(form, share**3, inside, outside)
         variance = square - mean
         third = cube - 3 * mean * square + 2 * mean
-        columns.append(_bounds(mean > 0, share, variance, third, _step(form, mean) / (p - q)))
-    return ReportShares(*np.array(columns).reshape(-1, len(ReportShares._fields)).T)
+        step = _step(form, mean) / (p - q)
+        columns.append(_bounds(mean > 0, share, variance, third, step))
+    # One row per set, also where there is no set at all.
+    table = np.array(columns).reshape(-1, len(ReportShares._fields))
+    return ReportShares(*table.T)
+
+
+def _given_values(form: IndexForm, of_index: Array, inside: Array, outside: Array) -> Array:
+    """Return the expectation of a number of the sent index given each value, shape (d,)."""
+    # All indices with the probability of other ones, then what supporting ones have beyond it.
+    moments = (inside - outside) * form.counts(of_index) + outside * of_index.sum()
+    return np.asarray(moments)
 
 
 def _bounds(
