@@ -62,10 +62,11 @@ class Solutions:
         errors = [answer for answer in answers if isinstance(answer, LdpoptError)]
         if errors and len(errors) == len(answers):
             raise errors[0]
-        nothing = np.full(estimates.d, np.nan)
-        points = [nothing if isinstance(answer, LdpoptError) else answer for answer in answers]
-        is_solved = np.array([np.isfinite(point).all() for point in points], dtype=np.bool_)
-        return np.stack(points), is_solved
+        points = np.full((len(answers), estimates.d), np.nan)
+        for point, answer in zip(points, answers, strict=True):
+            if not isinstance(answer, LdpoptError):
+                point[:] = answer
+        return points, np.isfinite(points).all(axis=-1)
 
     def has(self, estimate: FrequencyEstimate) -> bool:
         """Return whether there is a solution for one vector."""

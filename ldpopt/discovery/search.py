@@ -281,7 +281,11 @@ def extended(task: Task) -> list[tuple[Composition, Array]]:
         extensions += [(i, k, values) for i, values in zip(chosen, applied, strict=True)]
     # As if each prefix had been extended on its own: the first survivor is then the same.
     extensions.sort(key=lambda extension: extension[:2])
-    return [((*task.prefixes[i][0], task.operators[k]), values) for i, k, values in extensions]
+    compositions: list[tuple[Composition, Array]] = []
+    for i, k, values in extensions:
+        prefix, _ = task.prefixes[i]
+        compositions.append(((*prefix, task.operators[k]), values))
+    return compositions
 
 
 def number_of(operators: int, length: int) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt.closed_form import with_margins
-from ldpopt.constraints import Hierarchy, Linear, Near
+from ldpopt.constraints import Constraint, Hierarchy, Linear, Near
 from ldpopt.discovery.code.kernels import kernels_of
 from ldpopt.discovery.code.languages import LANGUAGES
 from ldpopt.discovery.code.steps import Step, steps_of
@@ -283,20 +283,26 @@ def _names_of_root(problem: Formulation, start: FrequencyEstimate, root: str) ->
     d = start.d
     stated = dict.fromkeys(problem.constraints)
     orders = [c for c in stated if c.isotonic(d) is not None]
-    # One group of all values is a total.
-    grouped = [c for c in stated if c.disjoint_groups(d) is not None and c.total(d) is None]
+    grouped = [c for c in stated if _states_groups(c, d)]
     others = tuple(c for c in stated if c not in orders and c not in grouped)
     rest = Formulation(problem.loss.bare, others)
+    if not rest.is_box(d):
+        return None
     # Groups cut the blocks that pooling has joined, and one another.
-    if not rest.is_box(d) or len(grouped) > 1 or (orders and grouped):
+    if len(grouped) > 1 or (orders and grouped):
         return None
     if orders and not _pools_first(problem, start, root):
         return None
-    pooling = "pool in the loss's mean" if root == "weighted root" else "pool"
     last = [f"{root} by group"] if grouped else _last_names(rest, root, d)
-    if last is None:
-        return None
-    return [pooling, *last] if orders else last
+    if last is None or not orders:
+        return last
+    pooling = "pool in the loss's mean" if root == "weighted root" else "pool"
+    return [pooling, *last]
+
+
+def _states_groups(constraint: Constraint, d: int) -> bool:
+    # One group of all values is a total.
+    return constraint.disjoint_groups(d) is not None and constraint.total(d) is None
 
 
 def _pools_first(problem: Formulation, start: FrequencyEstimate, root: str) -> bool:
