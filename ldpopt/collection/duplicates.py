@@ -156,7 +156,8 @@ def _are_malformed(
         return is_malformed
     malformed_rows = malformed([partitions[index] for index in needed])
     for index, rows in zip(needed, malformed_rows, strict=True):
-        is_malformed[parts[index]] = np.isin(repeated["row"][parts[index]], rows)
+        part = parts[index]
+        is_malformed[part] = np.isin(repeated["row"][part], rows)
     return is_malformed
 
 

@@ -316,10 +316,14 @@ def id_column(ids: Sequence[Any] | np.ndarray[Any, Any] | pa.Array, n: int) -> p
     if not pa.types.is_integer(column.type):
         # Others would be set aside when they are counted.
         lengths = pc.binary_length(column.cast(pa.large_string()))
-        if pc.min(lengths).as_py() == 0 or (pc.max(lengths).as_py() or 0) > LONGEST_ID:
+        shortest = pc.min(lengths).as_py()
+        longest = pc.max(lengths).as_py()
+        # Both are None where there are no ids.
+        if shortest == 0 or (longest or 0) > LONGEST_ID:
             raise InvalidInputError(f"client ids must have 1 to {LONGEST_ID:,} bytes")
     # One width of numbers, so that batches of a file agree.
-    return column.cast(pa.int64() if pa.types.is_signed_integer(column.type) else pa.string())
+    kind = pa.int64() if pa.types.is_signed_integer(column.type) else pa.string()
+    return column.cast(kind)
 
 
 def is_name(kind: pa.DataType) -> bool:
