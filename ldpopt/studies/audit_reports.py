@@ -157,7 +157,9 @@ def smallest_detected(outcome: Audit, power: float = 0.95) -> float:
     spreads = [math.sqrt((1 - share) / (n * share)) for share in (other_rate, rate)]
     # Each of the two bounds lies so many of them away.
     z = -float(ndtri((1 - outcome.confidence) / 2))
-    return claim + z * sum(spreads) + float(ndtri(power)) * math.hypot(*spreads)
+    # Chance takes more than this from the ratio of both rates with probability 1 - power.
+    of_ratio = float(ndtri(power)) * math.hypot(*spreads)
+    return claim + z * sum(spreads) + of_ratio
 
 
 def _features(

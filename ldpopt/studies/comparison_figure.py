@@ -132,11 +132,13 @@ def _without_point(rows: Sequence[ComparisonRow]) -> str:
         if row.seconds is None:
             # By outcome: a solver that fails at every accuracy is named once.
             outcomes.setdefault(f"{row.solver} {row.status}", []).append(row.accuracy)
-    entries = [
-        outcome if len(at) == len(accuracies) else f"{outcome} at {', '.join(at)}"
-        for outcome, at in outcomes.items()
-    ]
-    return f"no point: {'; '.join(entries)}" if entries else ""
+    if not outcomes:
+        return ""
+    entries = []
+    for outcome, at in outcomes.items():
+        is_always = len(at) == len(accuracies)
+        entries.append(outcome if is_always else f"{outcome} at {', '.join(at)}")
+    return f"no point: {'; '.join(entries)}"
 
 
 def _legend_handles(rows: Sequence[ComparisonRow], looks: Mapping[str, Look]) -> list[Line2D]:

@@ -50,7 +50,8 @@ def study_figure(
             _draw_curves(axes, inside, axis, looks)
         else:
             _draw_ratios(axes, inside, baseline, looks)
-        axes.set_title(printable(", ".join(part for part in map(str, panel) if part)))
+        parts = [str(part) for part in panel]
+        axes.set_title(printable(", ".join(part for part in parts if part)))
     # Empty places at the end of the last line.
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
@@ -81,18 +82,19 @@ def _panel(row: StudyRow, axis: str) -> tuple[str | float, ...]:
 def _draw_curves(axes: Axes, rows: Sequence[StudyRow], axis: str, looks: dict[str, Look]) -> None:
     """Draw one line per candidate, with the interval of each mean."""
     for name, look in looks.items():
-        line = sorted((r for r in rows if r.candidate == name), key=lambda r: getattr(r, axis))
+        line = [row for row in rows if row.candidate == name]
         if not line:
             continue
+        line.sort(key=lambda row: getattr(row, axis))
+        places = [getattr(row, axis) for row in line]
         means = [row.mean for row in line]
-        ends = [
-            [row.mean - row.low for row in line],
-            [row.high - row.mean for row in line],
-        ]
+        # matplotlib takes the lengths of both halves of a bar.
+        below = [row.mean - row.low for row in line]
+        above = [row.high - row.mean for row in line]
         axes.errorbar(
-            [getattr(row, axis) for row in line],
+            places,
             means,
-            yerr=ends,
+            yerr=[below, above],
             label=printable(name),
             elinewidth=0.6,
             **look.options(),
