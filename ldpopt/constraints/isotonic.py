@@ -363,7 +363,8 @@ def _equal_values(pairs: Index, d: int) -> tuple[int, Index]:
     """Return how many nodes there are, and the node of each value: cycles of pairs are one."""
     from scipy import sparse  # slow to import, as everywhere in this folder
 
-    graph = sparse.csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(d, d))
+    entries = (np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1]))
+    graph = sparse.csr_array(entries, shape=(d, d))
     count, part = sparse.csgraph.connected_components(graph, connection="strong")
     if count == d:
         return d, np.arange(d)

@@ -376,7 +376,8 @@ class StatedLoss(Loss):
     def constants(self, estimate: FrequencyEstimate) -> tuple[float, ...]:
         """Return the unit in which the loss of equal frequencies is of order 1."""
         uniform = np.full(estimate.d, 1 / estimate.d)
-        first = estimate[(0,) * (estimate.frequencies.ndim - 1)]
+        first_trial = (0,) * (estimate.frequencies.ndim - 1)
+        first = estimate[first_trial]
         size = abs(float(self.value(uniform, first) - self.offset(first)))
         if not (np.isfinite(size) and size > 0):
             return (1.0,)

@@ -484,7 +484,8 @@ def relative_roundings(ends: Array, target_ends: Array, a: Any, b: Any) -> float
     growths = b * ends
     smallest = a + growths.min()
     size = abs(a) + np.abs(growths).max()
-    steepest = abs(b) * max(ends.max() - target_ends.min(), target_ends.max() - ends.min())
+    farthest = max(ends.max() - target_ends.min(), target_ends.max() - ends.min())
+    steepest = abs(b) * farthest
     # Halves and eighths, so that the rounding of these numbers themselves does not count.
     if not (smallest > size / 8 and steepest < smallest / 2):
         return None
