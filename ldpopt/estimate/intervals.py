@@ -407,8 +407,10 @@ def _is_rough(n: int, shares: ReportShares, z: float) -> NDArray[np.bool_]:
     sd = np.sqrt(n * smallest)
     is_skewed = z**3 * shares.skewness / 6 > _SKEWED * math.sqrt(n)
     # Beyond a level of 0.95 a tail is smaller than that: an error is then a part of the tail.
-    allowed = min(_LATTICE, _SKEWED * NormalDist().cdf(-z))
-    is_coarse = NormalDist().pdf(z) * shares.step > 2 * allowed * sd
+    normal = NormalDist()
+    allowed = min(_LATTICE, _SKEWED * normal.cdf(-z))
+    # Half a step of the lattice moves a tail by the density there times half a step over sd.
+    is_coarse = normal.pdf(z) * shares.step > 2 * allowed * sd
     return np.asarray(is_skewed | is_coarse)
 
 

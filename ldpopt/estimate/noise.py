@@ -314,11 +314,14 @@ class Noise(Immutable):
             return alpha / n, beta / n
         d = frequencies.shape[-1]
         # Errors are independent here, so that the variances of a set's values add up.
-        constant, slope = (np.broadcast_to(x, d) for x in (self.constant, self.slope))
+        constant = np.broadcast_to(self.constant, d)
+        slope = np.broadcast_to(self.slope, d)
         if members is None:
             return constant, slope
-        # With one slope per value the variance of a set depends on more than F: bound it.
-        steepest = np.array([slope[row.indices].max(initial=slope.min()) for row in members])
+        # With one slope per value the variance of a set depends on more than F: bound it. An empty
+        # set gets the smallest slope, as any would do.
+        flattest = slope.min()
+        steepest = np.array([slope[row.indices].max(initial=flattest) for row in members])
         return np.asarray(members @ constant), steepest
 
     def __repr__(self) -> str:

@@ -102,7 +102,7 @@ def _indexed(
         # Read letter by letter, it would be a set of other labels.
         if isinstance(row, str | bytes):
             raise InvalidTypeError(f"set {name!r} is the text {row!r}: pass a list, [{row!r}]")
-    if labels is None or all(isinstance(row, np.ndarray) and _is_numeric(row) for row in rows):
+    if labels is None or all(_is_numeric(row) for row in rows):
         return rows
     index = {label: i for i, label in enumerate(labels)}
     shared = {label for label, count in Counter(labels).items() if count > 1}
@@ -121,9 +121,9 @@ def _indexed(
 
 def _has_text(row: ArrayLike) -> bool:
     # Arrays of numbers need no look at each of them.
-    return (
-        not _is_numeric(row) and np.iterable(row) and any(isinstance(member, str) for member in row)
-    )
+    if _is_numeric(row) or not np.iterable(row):
+        return False
+    return any(isinstance(member, str) for member in row)
 
 
 def _is_numeric(row: ArrayLike) -> bool:

@@ -75,12 +75,12 @@ class MeasuredTables(Immutable):
         ]
         if not independent:
             require_different_users(self.sources)
+        sizes = [domain.size(name) for name in self.names]
+        # The layout knows attributes by their numbers.
         number = {name: i for i, name in enumerate(self.names)}
-        self.layout = TwoWayLayout(
-            [domain.size(name) for name in self.names],
-            [(number[first], number[second]) for first, second in self.pairs],
-            [_precision(source, total) for source in self.sources],
-        )
+        pairs = [(number[first], number[second]) for first, second in self.pairs]
+        precisions = [_precision(source, total) for source in self.sources]
+        self.layout = TwoWayLayout(sizes, pairs, precisions)
 
     @property
     def cells(self) -> Array:
