@@ -362,7 +362,8 @@ def x_inverse(instances: InstanceSet) -> Finding:
             # D's x_v, whose sign is the opposite of N's.
             drafts = (share - q - y * (p - q)) / (point.constant + y * point.slope)
             above = share - q - point.constant * drafts
-            back = above / (p - q + (p * (1 - p) - q * (1 - q)) * drafts)
+            below = p - q + (p * (1 - p) - q * (1 - q)) * drafts
+            back = above / below
             if drafts != -x or _from_x(point, x, f) != y or back != y:
                 return True
         return False
