@@ -264,8 +264,9 @@ class Hierarchy(Polyhedron):
             column.append(roots)
             sign.append(np.ones(len(roots)))
             bound = np.append(bound, self.root_total)
-        place = (np.concatenate(row), np.concatenate(column))
-        matrix = sparse.csr_array((np.concatenate(sign), place), shape=(len(bound), d))
+        places = (np.concatenate(row), np.concatenate(column))
+        entries = (np.concatenate(sign), places)
+        matrix = sparse.csr_array(entries, shape=(len(bound), d))
         return LinearInequalities(matrix, bound, bound)
 
     def row_name(self, row: int, d: int) -> str:

@@ -274,13 +274,15 @@ class StatedLoss(Loss):
         stated = numeric if self._open is None else self._open
         parameters = [p for p in parameters_of([stated]) if p.id != self._y.id]
         self._parameters = tuple(parameters)
-        self._values = tuple(
-            np.asarray(values.get(p.id, p.value), dtype=np.float64) for p in parameters
-        )
-        # The caller may change a parameter at any time: certificates come later.
+        # The caller may change a parameter at any time, and certificates come later: the numbers
+        # are those of this moment.
+        numbers = []
         self._numbers = {}
-        for parameter, value in zip(parameters, self._values, strict=True):
-            self._numbers[parameter.id] = cp.Constant(value)
+        for parameter in parameters:
+            number = values.get(parameter.id, parameter.value)
+            numbers.append(np.asarray(number, dtype=np.float64))
+            self._numbers[parameter.id] = cp.Constant(numbers[-1])
+        self._values = tuple(numbers)
 
     def _with_open_estimate(
         self, first: FrequencyEstimate, values: Mapping[int, Any], numeric: cp.Expression

@@ -443,9 +443,10 @@ class GaussianMLE(SeparableLoss):
         growth = noise.b * f
         variance = noise.a + growth
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.abs((f - estimate.frequencies) / variance)
-            relative = 1 + (np.abs(noise.a) + np.abs(growth)) / np.abs(variance)
-            error = 8 * _EPS * relative * ratio * (2 + np.abs(noise.b) * ratio)
+            ratio = np.abs((f - target) / variance)
+            # How much larger the variance's terms are than itself, where they cancel.
+            cancelled = (np.abs(noise.a) + np.abs(growth)) / np.abs(variance)
+            error = 8 * _EPS * (1 + cancelled) * ratio * (2 + np.abs(noise.b) * ratio)
         # At the end of the domain the gradient is infinite, and has no error.
         return np.where(np.isfinite(error), error, 0.0)
 

@@ -498,7 +498,8 @@ def _smooth(constraint: constraints.Smooth, of: str, names: Names) -> Part:
         for part in parts:
             m = part.length(constraint, len(f))
             # In the order of the rows: difference - t <= 0, difference + t >= 0, Σ t, t >= 0.
-            below, above, total, _positive, rest = np.split(rest, np.cumsum([m, m, 1, m]))
+            ends = np.cumsum([m, m, 1, m])
+            below, above, total, _positive, rest = np.split(rest, ends)
             numbers[part.slope.name] = -(below + above)
             numbers[part.price.name] = -total[0]
         return numbers
@@ -550,7 +551,8 @@ def _absolute_ball(constraint: constraints.Near, of: str, names: Names) -> Part:
     def multipliers(dual: Any, f: Array) -> dict[str, Array]:
         d = len(f)
         # Rows f - r - t <= 0 and f - r + t >= 0, then the sum of t, which the radius bounds.
-        below, above, total, _ = np.split(np.asarray(dual), np.cumsum([d, d, 1]))
+        ends = np.cumsum([d, d, 1])
+        below, above, total, _ = np.split(np.asarray(dual), ends)
         return {slope.name: -(below + above), price.name: -total[0]}
 
     return Part(
@@ -614,10 +616,13 @@ def _require_slopes(constraint: constraints.Near) -> None:
 def _distance_of(constraint: constraints.Near, reference: Any, price: Any) -> tuple[Any, Any, Any]:
     """Return a smooth distance from the reference, its limit, and the price's push on f_v."""
     radius = number(constraint.radius)
-    difference = F[V] - reference[V]
     if constraint.norm == 2:
         # Half the square: its gradient is the difference, where the norm's own divides by 0.
-        return total_of((difference**2 / 2).subs(V, U)), radius**2 / 2, price * difference
-    ratio = sp.log(F[V] / reference[V])
-    divergence = F[V] * ratio - F[V] + reference[V]
-    return total_of(divergence.subs(V, U)), radius, price * ratio
+        slope = F[V] - reference[V]
+        term = slope**2 / 2
+        limit = radius**2 / 2
+    else:
+        slope = sp.log(F[V] / reference[V])
+        term = F[V] * slope - F[V] + reference[V]
+        limit = radius
+    return total_of(term.subs(V, U)), limit, price * slope
