@@ -267,11 +267,13 @@ class _Spread:
         in_row = (by_all + by_row) ** 2
         in_column = (by_all + by_column) ** 2
         itself = (1 + by_all + by_row + by_column) ** 2
+        # The cells that share neither its row nor its column.
         outside = of_all - of_row - of_column + variance
         total = itself * variance
         total = total + in_row * (of_row - variance)
         total = total + in_column * (of_column - variance)
         total = total + by_all**2 * outside
+        # What the other tables bring comes through the margins alone.
         through_row = self.of_margin(pair[0], without=at)[:, None] / n**2
         through_column = self.of_margin(pair[1], without=at)[None, :] / m**2
         return np.asarray(total + through_row + through_column)
