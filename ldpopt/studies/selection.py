@@ -308,11 +308,16 @@ def select_method(
     # One generator for all, in their order: the same seed gives the same choice.
     generator = validate.generator(rng)
     _require_oracle(est)
-    if not membership(named_sets(sets, est.labels)[1], est.d).shape[0]:
+    _, rows = named_sets(sets, est.labels)
+    if not membership(rows, est.d).shape[0]:
         raise InvalidInputError("select_method needs at least one set")
     if kind == "risk":
         _, risks = _risks(Collection(est, sets, "select_method"), methods, generator)
-        return _with_estimate(Selection(risks.best, (), "", 0, risks.dropped, risks), methods, est)
+        # Nothing is simulated: there are no scores, no fit and no trials.
+        chosen = Selection(
+            method=risks.best, scores=(), fit="", trials=0, dropped=risks.dropped, risks=risks
+        )
+        return _with_estimate(chosen, methods, est)
     simulated = _simulated(est, sets, methods, method_of(fit), trials, generator)
     if kind == "simulation":
         return _with_estimate(simulated.selection(), methods, est)
@@ -322,12 +327,9 @@ def select_method(
     # Without an answer near the estimate a candidate has no risk, and is not chosen.
     answering = {name: judged[name] for name in answered}
     noise = _noise_about_fit(simulated, collection)
-    misfit = expected_misfit(
-        collection.answers,
-        collection.answered(simulated.truth),
-        noise,
-        collection.independent_answers(generator),
-    )
+    fitted = collection.answered(simulated.truth)
+    independent = collection.independent_answers(generator)
+    misfit = expected_misfit(collection.answers, fitted, noise, independent)
     extra = _extra_errors(simulated, answering, collection, misfit, float(np.sum(noise)))
     return _with_estimate(simulated.selection(extra, risks), answering, est)
 
@@ -483,7 +485,8 @@ def _simulated(
 ) -> _Simulated:
     """Return the errors on synthetic data (N V-D)."""
     oracle, n = _require_oracle(est)
-    members = membership(named_sets(sets, est.labels)[1], est.d)
+    _, rows = named_sets(sets, est.labels)
+    members = membership(rows, est.d)
     true_counts = _synthetic_counts(est, n, fitted_by)
     # The truth of the simulation is the rounded distribution, not the fitted one.
     truth = true_counts / n

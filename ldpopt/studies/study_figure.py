@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes
@@ -37,8 +38,7 @@ def study_figure(
     axis = _axis(rows)
     panels = list(dict.fromkeys(_panel(row, axis) for row in rows))
     columns = min(len(panels), _COLUMNS)
-    # Rounded up.
-    lines = -(-len(panels) // columns)
+    lines = math.ceil(len(panels) / columns)
     looks = style.looks_of(candidates)
     # A line of text per candidate, where each has a line of its own.
     height = 3.0 if axis else 0.8 + 0.3 * len(candidates)
