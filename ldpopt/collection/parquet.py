@@ -335,7 +335,7 @@ def is_name(kind: pa.DataType) -> bool:
 
 
 def opened(path: Path, mode: str = "rb") -> pa.NativeFile:
-    """Return a file that Arrow has opened. Names that are not text it takes as bytes alone."""
+    """Return a file that Arrow has opened. It takes names that are not text as bytes alone."""
     return pa.OSFile(os.fsencode(path), mode)
 
 

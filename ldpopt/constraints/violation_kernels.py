@@ -1,8 +1,8 @@
 """Violations of long vectors in one reading, compiled. Importing this module imports numba.
 
 A vector here is a row of a table, shape (trials, d), and each function returns one number per row.
-As numpy's largest values are, a violation is NaN where one of the numbers is. Nothing here looks
-whether an index is inside its vector: who calls does.
+A violation is NaN where one of the numbers is, as numpy's largest value is. No function here checks
+that an index is inside its vector: callers do.
 """
 
 from __future__ import annotations

@@ -327,7 +327,7 @@ def _best_means(
     mass: NDArray[np.float64],
     variance: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return the posterior mean of each raw estimate under masses on frequencies f, all vectors."""
+    """Return the posterior mean of each raw estimate under masses on the frequencies f."""
     fixed = np.log(mass) - 0.5 * np.log(variance)
     result = np.empty_like(raw)
     # The products of all estimates with all truths would take gigabytes for a million values.

@@ -29,8 +29,8 @@ _SAME_RATIO = 4 * float(np.finfo(np.float64).eps)
 class Noise(Immutable):
     """The variance of unbiased estimates f̃ about true frequencies f: constant + slope f.
 
-    ``Noise.of_reports(n, protocol)`` derives it from the reports. By hand it is a vector of
-    variances, of estimates whose errors are independent between values.
+    ``Noise.of_reports(n, protocol)`` derives it from the reports. Noise given by hand is a vector
+    of variances; the errors of different values are then independent.
 
     Parameters
     ----------
@@ -284,9 +284,8 @@ class Noise(Immutable):
     ) -> tuple[Array, Array]:
         """Return (α, β): the answer to a set query has the variance α + β F, F its true frequency.
 
-        See ``PureProtocol.answer_variance``, here divided by n. Of noise given by hand, with
-        slopes that differ within a set, β is the largest of them: the variance is then at most
-        α + β F.
+        See ``PureProtocol.answer_variance``, here divided by n. Where noise was given by hand and
+        slopes differ within a set, β is the largest of them: the variance is then at most α + β F.
 
         Parameters
         ----------

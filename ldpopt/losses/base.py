@@ -104,7 +104,7 @@ class EffectiveDomain:
 
 
 class Structure:
-    """What else is known of the loss as a function: convex, nothing more, unless stated here."""
+    """What else is known of the loss as a function: by default that it is convex, and no more."""
 
     convex: ClassVar[bool] = True
     """Whether the loss is convex; if not, paths minimise its ``majorant`` step by step."""

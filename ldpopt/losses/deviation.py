@@ -139,8 +139,8 @@ class L1To(FromReference, LeastAbsolute):
 class Huber(Deviation):
     """Σ h(f_v - f̃_v) with h(r) = ½ r² up to |r| = δ, and δ |r| - ½ δ² beyond (Huber 1964).
 
-    On bounds with at most one total the least squares solution minimises it too, as every convex
-    function that is the same for all deviations.
+    On bounds with at most one total the least squares solution minimises it too, as it does every
+    convex function that is the same for all deviations.
 
     Parameters
     ----------

@@ -135,7 +135,7 @@ class BitInformation(Immutable):
     def covariance(self, n: int) -> Covariance:
         """Return the covariance of start + step, of n reports, about the frequencies of the users.
 
-        It is J⁻¹/n on Σh = 0 less what users vary who are drawn themselves, (diag f - f fᵀ)/n.
+        It is J⁻¹/n on Σh = 0, less the variance of drawing the users themselves, (diag f - f fᵀ)/n.
         """
         diagonal, basis = self.parts()
         ones = _solved(diagonal, basis, np.ones((len(diagonal), 1)))
@@ -177,7 +177,7 @@ def _decays(start: Array, more: float, t: Array) -> Array:
 
 
 def diagonal_of_sets(start: Array, more: float, size: int) -> Array:
-    """Return D, shape (d,), where every report supports ``size`` of d values: without neglect.
+    """Return D exactly, shape (d,), where every report supports ``size`` of d values.
 
     A member leaves fewer places to the others. With x_v = e^(-t(r-1) f_v), the mean of Π x over the
     members of all sets is the coefficient of z^size in Π (1 + z x_v), over that of (1 + z)^d; it is

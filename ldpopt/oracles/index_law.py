@@ -163,7 +163,7 @@ def report_shares(
 
 
 def _given_values(form: IndexForm, of_index: Array, inside: Array, outside: Array) -> Array:
-    """Return the expectation of a number of the sent index given each value, shape (d,)."""
+    """Return the expectation of a number that the sent index has, given each value: shape (d,)."""
     # All indices with the probability of other ones, then what supporting ones have beyond it.
     moments = (inside - outside) * form.counts(of_index) + outside * of_index.sum()
     return np.asarray(moments)
@@ -253,8 +253,8 @@ class IndexCovariance(Covariance):
     def draws(self, count: int, rng: np.random.Generator) -> Array:
         """Return normal vectors with this covariance and mean 0, shape (count, d).
 
-        Above a few thousand values, for which no matrix is factored, they have a little more: the
-        variance of users who are drawn themselves, f_v (1 - f_v) beside one of 4 and more.
+        Above a few thousand values, for which no matrix is factored, their variance is a little
+        larger, by that of drawing the users themselves: f_v (1 - f_v), beside 4 and more.
         """
         if self.d <= _FACTORED:
             standard = rng.standard_normal((count, self.d))
@@ -313,7 +313,7 @@ class IndexCovariance(Covariance):
 
 
 def _root(matrix: Array) -> Array:
-    """Return R with R Rᵀ the symmetric matrix: by Cholesky, or where it is singular by its axes."""
+    """Return R with R Rᵀ the symmetric matrix: by Cholesky, or eigenvectors if it is singular."""
     try:
         return np.asarray(np.linalg.cholesky(matrix))
     except np.linalg.LinAlgError:

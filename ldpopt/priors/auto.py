@@ -149,7 +149,7 @@ class _Densities:
         self.firsts = np.split(first, ends, axis=1)
 
     def risks(self, masses: Array, fits: list[PenalisedWeights]) -> list[FitRisk]:
-        """Return the risk of each fitted dictionary, of which masses are given; they are first."""
+        """Return the risk of each fitted dictionary, given its masses; dictionaries come first."""
         # The factors of the rows depend on the support alone: they are those of the first call.
         seconds = self.binned.likelihoods(self.support, masses * self.support**2)
         parts = zip(self.parts, self.firsts, fits, seconds.T, strict=False)

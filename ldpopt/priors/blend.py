@@ -1,4 +1,4 @@
-"""A prior that is one of several laws, and it is not known which.
+"""A prior that is one of several laws, of which it is not known which one holds.
 
 All true counts follow the same law. So its probability is a matter of all estimates together, and
 one estimate more does not change it: the posterior of a count is the mean of those under each law,

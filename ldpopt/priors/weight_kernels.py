@@ -243,7 +243,7 @@ def _solve(matrix: Array, right: Array, size: int) -> bool:
 
 @compiled
 def _places_and_peaks(x: Array, score: Array) -> NDArray[np.intp]:
-    """Return the places that have weight, and peaks of the scores above 1; of equal ones one."""
+    """Return the places that have weight, and peaks of the scores above 1: one of equal peaks."""
     kept = np.empty(len(x), np.intp)
     count = 0
     for v in range(len(x)):

@@ -197,8 +197,9 @@ def _noise(
 ) -> RefinedNoise:
     """Return noise whose line constant + slope f is nearest to the variances at the start.
 
-    The line of many values, of the constant a/κ, is what one value tells of itself. The least
-    squares of relative errors mend what a known sum takes from it, most of all of few values.
+    Where values are many the constant is a/κ, the variance of one value by itself. The known sum
+    reduces it, most where values are few: least squares of the relative errors fit the line to
+    that.
     """
     exact = joint().diagonal
     constant = oracle.a / gain / n
@@ -228,7 +229,7 @@ class CovarianceAtStart:
 
 @dataclass(frozen=True)
 class IndexCovarianceAtStart:
-    """The covariance of an estimate from indices: that of counts after Norm, of as many users more.
+    """The covariance of an estimate from indices: that of counts after Norm, of more users.
 
     Attributes
     ----------

@@ -130,7 +130,7 @@ class Evidence:
         return cls(total, residual, passed, np.empty(0), noise)
 
     def variance(self, of_shift: float) -> float:
-        """Return the squared error to expect of ``total`` about the squared error of this draw.
+        """Return the expected squared difference of ``total`` from the squared error of this draw.
 
         By Stein's formula of second order (Bellec, Zhang 2021): with h = g - f̃, ∇h = J - I and
         all traces of A·ΣAᵀ, it is 4 hᵀΣh + 8 tr(Σ∇h) + 4 tr((∇h)²) + 2 tr(Σ²). The first term's

@@ -248,8 +248,8 @@ class _Judge:
 class _Tests:
     """Distance tests of single constraints, in standard deviations of the raw estimate.
 
-    Of the other constraints the total alone counts, which is a matter of the domain. One that is
-    false would let others look false that contradict it; and what inequalities add to a distance
+    Of the other constraints only the total is imposed, which is a matter of the domain. A false one
+    would make constraints that contradict it look false; and what inequalities add to a distance
     has no law that is free of the truth: it depends on which of them hold there.
     """
 

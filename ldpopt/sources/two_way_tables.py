@@ -209,7 +209,7 @@ class _Spread:
         return of_tables
 
     def _shares(self, name: str) -> dict[int, float]:
-        """Return what each table counts in the margin of an attribute, by its number."""
+        """Return the weight of each table in the margin of an attribute, by the table's number."""
         weights: dict[int, float] = {}
         for i, pair in enumerate(self._tables.pairs):
             if name in pair:

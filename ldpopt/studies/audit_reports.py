@@ -1,4 +1,4 @@
-"""Does a stranger's client keep its ε? Decided from two files of its reports, of two values.
+"""Does a stranger's client keep its ε? Two files of its reports decide, one per value.
 
 The client itself is not at hand: only reports that it made, all of those in one file of one value,
 and those in the other file of another one.

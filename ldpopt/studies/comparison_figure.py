@@ -125,7 +125,7 @@ def _entitle(axes: Axes, rows: Sequence[ComparisonRow]) -> None:
 
 
 def _without_point(rows: Sequence[ComparisonRow]) -> str:
-    """Return which solvers returned no point, at which accuracies unless at none; else nothing."""
+    """Return which solvers returned no point, with the accuracies if only at some; or nothing."""
     accuracies = {row.accuracy for row in rows if not row.is_own_path}
     outcomes: dict[str, list[str]] = {}
     for row in rows:

@@ -138,7 +138,7 @@ class LossForm:
 
 
 def no_loss() -> LossForm:
-    """Return the loss 0, which is what prices on several values stand beside where they are all."""
+    """Return the loss 0: what is left of a loss that is nothing but prices on several values."""
     return LossForm(term=sp.Integer(0), meanings={}, numbers=lambda _: {})
 
 
