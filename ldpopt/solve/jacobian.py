@@ -411,7 +411,9 @@ def _on_face(face: Face, fixed: NDArray[np.bool_], matrix: Any, totals: Totals |
     rows = rows[np.flatnonzero(sizes > _DEPENDENT * before)]
     basis = _basis(rows, height)
     parts = (block, height, basis, face.sensitivity, face.is_centred, face.kinks)
-    return Jacobian(*parts) if totals is None else JointJacobian(*parts, totals.members)
+    if totals is None:
+        return Jacobian(*parts)
+    return JointJacobian(*parts, totals.members)
 
 
 def _blocks(matrix: Any, fixed: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -422,8 +424,8 @@ def _blocks(matrix: Any, fixed: NDArray[np.bool_]) -> NDArray[np.int64]:
     d = len(fixed)
     counts = np.diff(matrix.indptr)
     # Of rows with two entries the place of the first; ties are those whose entries cancel.
-    first = matrix.indptr[:-1][counts == 2]
-    first = first[matrix.data[first] == -matrix.data[first + 1]]
+    of_pairs = matrix.indptr[:-1][counts == 2]
+    first = of_pairs[matrix.data[of_pairs] == -matrix.data[of_pairs + 1]]
     ends = (matrix.indices[first], matrix.indices[first + 1])
     graph = sparse.csr_array((np.ones(len(first)), ends), shape=(d, d))
     count, label = connected_components(graph, directed=False)
@@ -443,9 +445,10 @@ def _basis(rows: Any, height: Array) -> Any:
     m, count = scaled.shape
     # Rows without a common block are orthogonal already: totals of groups, of which there may be
     # many.
-    if np.max(np.bincount(scaled.indices, minlength=1)) <= 1:
-        norms = np.sqrt(np.asarray((scaled * scaled).sum(axis=1)).ravel())
-        directions = sparse.diags_array(1 / norms) @ scaled
+    rows_of_block = np.bincount(scaled.indices, minlength=1)
+    if np.max(rows_of_block) <= 1:
+        squares = np.asarray((scaled * scaled).sum(axis=1)).ravel()
+        directions = sparse.diags_array(1 / np.sqrt(squares)) @ scaled
         basis = sparse.csr_array(sparse.diags_array(root) @ directions.T)
         return basis.toarray() if m <= 1 else basis
     if m * count > _LARGEST_BASIS:
