@@ -328,6 +328,8 @@ def _combinations(ids: pa.Array, key: Key) -> NDArray[np.uint64]:
     factors = letters + np.uint64(1)
     combinations = np.empty((len(ids), _WORDS), np.uint64)
     for word, weights in enumerate(key):
-        # No text is empty: each has a sum of its own. 64-bit arithmetic wraps around.
-        combinations[:, word] = np.add.reduceat(factors * weights[position], starts)
+        # 64-bit arithmetic wraps around.
+        terms = factors * weights[position]
+        # No text is empty: each has a sum of its own.
+        combinations[:, word] = np.add.reduceat(terms, starts)
     return combinations
