@@ -237,11 +237,7 @@ def _column(path: Path, lines: Sequence[str], labels: Labels) -> NDArray[np.int6
         if not row:  # an empty line
             continue
         place = f"{path}, line {line}"
-        if len(row) != len(heading):
-            raise InvalidInputError(
-                f"{place}: expected {len(heading)} columns ({_shortened(heading)}), "
-                f"found {len(row)} in {','.join(row)!r}"
-            )
+        _require_width(place, row, heading)
         value = row[at_value]
         if counts.get(value) != -1:
             what = "twice" if value in counts else "not in the domain"
@@ -254,6 +250,14 @@ def _column(path: Path, lines: Sequence[str], labels: Labels) -> NDArray[np.int6
         )
     column = np.array(list(counts.values()), dtype=np.uint64)
     return validate.whole_numbers("counts", column, low=0, high=_LARGEST)
+
+
+def _require_width(place: str, row: list[str], heading: list[str]) -> None:
+    if len(row) != len(heading):
+        raise InvalidInputError(
+            f"{place}: expected {len(heading)} columns ({_shortened(heading)}), "
+            f"found {len(row)} in {','.join(row)!r}"
+        )
 
 
 def _places_of_columns(path: Path, heading: list[str]) -> tuple[int, int]:

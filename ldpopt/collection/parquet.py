@@ -314,16 +314,20 @@ def id_column(ids: Sequence[Any] | np.ndarray[Any, Any] | pa.Array, n: int) -> p
     if len(column) != n:
         raise InvalidInputError(f"{n} reports need as many client ids, got {len(column)}")
     if not pa.types.is_integer(column.type):
-        # Others would be set aside when they are counted.
-        lengths = pc.binary_length(column.cast(pa.large_string()))
-        shortest = pc.min(lengths).as_py()
-        longest = pc.max(lengths).as_py()
-        # Both are None where there are no ids.
-        if shortest == 0 or (longest or 0) > LONGEST_ID:
-            raise InvalidInputError(f"client ids must have 1 to {LONGEST_ID:,} bytes")
+        _require_lengths(column)
     # One width of numbers, so that batches of a file agree.
     kind = pa.int64() if pa.types.is_signed_integer(column.type) else pa.string()
     return column.cast(kind)
+
+
+def _require_lengths(ids: pa.Array) -> None:
+    """Raise an error unless texts have a length that is counted: others would be set aside."""
+    lengths = pc.binary_length(ids.cast(pa.large_string()))
+    shortest = pc.min(lengths).as_py()
+    longest = pc.max(lengths).as_py()
+    # Both are None where there are no ids.
+    if shortest == 0 or (longest or 0) > LONGEST_ID:
+        raise InvalidInputError(f"client ids must have 1 to {LONGEST_ID:,} bytes")
 
 
 def is_name(kind: pa.DataType) -> bool:

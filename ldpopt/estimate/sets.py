@@ -98,10 +98,7 @@ def _indexed(
     rows: list[ArrayLike], names: Sequence[object], labels: Sequence[str] | None
 ) -> list[ArrayLike]:
     """Return sets with the index of each label; those of indices stay as they are."""
-    for row, name in zip(rows, names, strict=True):
-        # Read letter by letter, it would be a set of other labels.
-        if isinstance(row, str | bytes):
-            raise InvalidTypeError(f"set {name!r} is the text {row!r}: pass a list, [{row!r}]")
+    _require_no_texts(rows, names)
     if labels is None or all(_is_numeric(row) for row in rows):
         return rows
     index = {label: i for i, label in enumerate(labels)}
@@ -117,6 +114,13 @@ def _indexed(
             _require_one_reading(row, index, labels, name)
             result.append(row)
     return result
+
+
+def _require_no_texts(rows: list[ArrayLike], names: Sequence[object]) -> None:
+    for row, name in zip(rows, names, strict=True):
+        # Read letter by letter, it would be a set of other labels.
+        if isinstance(row, str | bytes):
+            raise InvalidTypeError(f"set {name!r} is the text {row!r}: pass a list, [{row!r}]")
 
 
 def _has_text(row: ArrayLike) -> bool:

@@ -369,12 +369,13 @@ def _without_rows(formulation: Formulation, start: FrequencyEstimate, f: Array) 
     # Of the terms too whose difference the slopes are: these may all be rounding.
     largest_slope = float(np.max(np.abs(slope[np.isfinite(slope)])))
     scale = largest_slope + float(np.max(height * f[free]))
-    # How strongly the slope draws each value to the end where it is.
-    pull = np.where(f <= region.lower + EXACT, slope - price, price - slope)
-    # Values at an end must be drawn to it, and the others explained by the price.
-    is_drawn = pull[~free] > _CLEAR * scale
+    # Values that are free must be explained by the price, and those at an end drawn to it.
     missed = np.abs(slope[free] - price)
-    if not is_drawn.all() or np.max(missed) > _CLEAR * scale:
+    if np.max(missed) > _CLEAR * scale:
+        return None
+    is_low = f <= region.lower + EXACT
+    pull = np.where(is_low, slope - price, price - slope)
+    if not np.all(pull[~free] > _CLEAR * scale):
         return None
     # A loss may end before the bounds: there its end would be one.
     first, last = loss.domain(loss.constants(start))

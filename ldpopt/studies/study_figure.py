@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -50,8 +50,7 @@ def study_figure(
             _draw_curves(axes, inside, axis, looks)
         else:
             _draw_ratios(axes, inside, baseline, looks)
-        parts = [str(part) for part in panel]
-        axes.set_title(printable(", ".join(part for part in parts if part)))
+        axes.set_title(_title(panel))
     # Empty places at the end of the last line.
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
@@ -77,6 +76,12 @@ def _panel(row: StudyRow, axis: str) -> tuple[str | float, ...]:
     budget = "" if axis == "epsilon" else f"ε = {row.epsilon:g}"
     parameter = "" if axis == "parameter" else row.parameter
     return row.data, row.oracle, budget, row.query, parameter
+
+
+def _title(panel: Iterable[object]) -> str:
+    """Return what the rows of a panel have in common, without empty parts."""
+    parts = map(str, panel)
+    return printable(", ".join(part for part in parts if part))
 
 
 def _draw_curves(axes: Axes, rows: Sequence[StudyRow], axis: str, looks: dict[str, Look]) -> None:

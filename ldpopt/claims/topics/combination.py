@@ -180,12 +180,7 @@ def combination_optimal(instances: InstanceSet) -> Finding:
     """
     rng = instances.rng()
     rounds = 2 if instances.quick else 25
-    left: dict[str, float] = {}
-    refused = math.inf
-    for kind, groups in _KINDS.items():
-        drawn = [_drawn(groups, rng) for _ in range(rounds)]
-        left[kind] = max(_left_over(each.linear_map, each) for each in drawn)
-        refused = min(refused, *(_left_over(_by_users(each), each) for each in drawn))
+    left, refused = _conditions(rng, rounds)
     draws = 25 if instances.quick else 200
     errors, stated = _simulated(draws, rng)
     ours = errors["combination"]
@@ -212,6 +207,20 @@ def combination_optimal(instances: InstanceSet) -> Finding:
             "data": f"simulated: OUE, ε = {budgets}, emoji, n = 30,000",
         },
     )
+
+
+def _conditions(rng: np.random.Generator, rounds: int) -> tuple[dict[str, float], float]:
+    """Return what combinations leave of the conditions of optimality, by kind of groups.
+
+    The second number is the least that weights by users leave, which are not optimal.
+    """
+    left = {}
+    by_users = []
+    for kind, groups in _KINDS.items():
+        drawn = [_drawn(groups, rng) for _ in range(rounds)]
+        left[kind] = max(_left_over(each.linear_map, each) for each in drawn)
+        by_users += [_left_over(_by_users(each), each) for each in drawn]
+    return left, min(by_users)
 
 
 def _standard_error(draws: Array) -> float:

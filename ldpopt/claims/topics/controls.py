@@ -67,13 +67,7 @@ def instances_cover(instances: InstanceSet) -> Finding:
     # Adversarial ones are left out of the shares: they are extreme by design.
     natural = [*instances.random, *instances.crowd, *instances.real]
     estimates = [instance.estimate for instance in natural]
-    large = [estimate for estimate in estimates if estimate.d > 2]
-    lowest = np.concatenate([estimate.frequencies.min(axis=-1) for estimate in large])
-    negative = float(np.mean(lowest < 0))
-    # GRR's and subset selection's estimates sum to 1 before any post-processing.
-    free = [each for each in large if not each.noise.require_protocol().has_fixed_size]
-    sums = np.concatenate([estimate.frequencies.sum(axis=-1) for estimate in free])
-    off = float(np.mean(np.abs(sums - 1) > 1e-6))
+    negative, off = _shares_in_need([estimate for estimate in estimates if estimate.d > 2])
     needs_processing = negative > 0.5 and off > 0.5
     sizes = {instance.estimate.d for instance in instances.random}
     oracles = {type(estimate.oracle) for estimate in estimates}
@@ -91,6 +85,15 @@ def instances_cover(instances: InstanceSet) -> Finding:
             "oracles": len(oracles),
         },
     )
+
+
+def _shares_in_need(estimates: list[FrequencyEstimate]) -> tuple[float, float]:
+    """Return which shares of vectors have a negative value, and a sum that is not 1."""
+    lowest = np.concatenate([estimate.frequencies.min(axis=-1) for estimate in estimates])
+    # GRR's and subset selection's estimates sum to 1 before any post-processing.
+    free = [each for each in estimates if not each.noise.require_protocol().has_fixed_size]
+    sums = np.concatenate([estimate.frequencies.sum(axis=-1) for estimate in free])
+    return float(np.mean(lowest < 0)), float(np.mean(np.abs(sums - 1) > 1e-6))
 
 
 def _small(instances: InstanceSet) -> list[Instance]:

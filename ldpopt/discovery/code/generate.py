@@ -281,28 +281,40 @@ def _names_of(problem: Formulation, start: FrequencyEstimate) -> list[str] | Non
 def _names_of_root(problem: Formulation, start: FrequencyEstimate, root: str) -> list[str] | None:
     """Return the pooling and the root of bounds with at most one order or one set of groups."""
     d = start.d
-    stated = dict.fromkeys(problem.constraints)
-    orders = [c for c in stated if c.isotonic(d) is not None]
-    grouped = [c for c in stated if _states_groups(c, d)]
-    others = tuple(c for c in stated if c not in orders and c not in grouped)
-    rest = Formulation(problem.loss.bare, others)
+    orders: list[Constraint] = []
+    grouped: list[Constraint] = []
+    others: list[Constraint] = []
+    # Each once: what is stated twice holds once.
+    for constraint in dict.fromkeys(problem.constraints):
+        is_order = constraint.isotonic(d) is not None
+        # One group of all values is a total.
+        is_grouped = constraint.disjoint_groups(d) is not None and constraint.total(d) is None
+        if is_order:
+            orders.append(constraint)
+        if is_grouped:
+            grouped.append(constraint)
+        if not (is_order or is_grouped):
+            others.append(constraint)
+    rest = Formulation(problem.loss.bare, tuple(others))
     if not rest.is_box(d):
         return None
     # Groups cut the blocks that pooling has joined, and one another.
     if len(grouped) > 1 or (orders and grouped):
         return None
-    if orders and not _pools_first(problem, start, root):
-        return None
     last = [f"{root} by group"] if grouped else _last_names(rest, root, d)
     if last is None or not orders:
         return last
+    return _pooled_first(problem, start, root, last)
+
+
+def _pooled_first(
+    problem: Formulation, start: FrequencyEstimate, root: str, last: list[str]
+) -> list[str] | None:
+    """Return operators behind a pooling of the data, where that may come first."""
+    if not _pools_first(problem, start, root):
+        return None
     pooling = "pool in the loss's mean" if root == "weighted root" else "pool"
     return [pooling, *last]
-
-
-def _states_groups(constraint: Constraint, d: int) -> bool:
-    # One group of all values is a total.
-    return constraint.disjoint_groups(d) is not None and constraint.total(d) is None
 
 
 def _pools_first(problem: Formulation, start: FrequencyEstimate, root: str) -> bool:
