@@ -219,11 +219,16 @@ def _present(value: Any, start: FrequencyEstimate | None, values: Values) -> Any
     if isinstance(value, dict):
         return {name: _present(member, start, values) for name, member in value.items()}
     if isinstance(value, Labelled):
-        return value.by(None if start is None else start.labels)
+        labels = None if start is None else start.labels
+        return value.by(labels)
     if isinstance(value, Adjustable):
         # Before there is an estimate a function stays what it is.
-        return value if start is None and not values else value.at(start, values)
-    return number_of(value, values) if is_expression(value) else value
+        if start is None and not values:
+            return value
+        return value.at(start, values)
+    if is_expression(value):
+        return number_of(value, values)
+    return value
 
 
 def number_of(expression: cp.Expression, values: Values) -> Any:

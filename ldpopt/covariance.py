@@ -56,8 +56,9 @@ class Covariance:
     def parts(self) -> tuple[Array, Array, Array] | None:
         """The diagonal part, B and C; None of a kind that has more than these."""
         # Other kinds add to what these give, and may leave them empty.
-        is_whole = type(self) is Covariance
-        return (self._independent, self._basis, self._core) if is_whole else None
+        if type(self) is not Covariance:
+            return None
+        return self._independent, self._basis, self._core
 
     @property
     def diagonal(self) -> Array:
@@ -131,11 +132,13 @@ class Covariance:
         # What has no variance, such as the sum of all counts of GRR, is rounded to below 0.
         factors = np.sqrt(np.maximum(1 + sizes, 0.0)) - 1
         along = basis @ directions
-        return np.asarray(root * (standard + ((standard @ along) * factors) @ along.T))
+        stretched = (standard @ along) * factors
+        return np.asarray(root * (standard + stretched @ along.T))
 
     def trace(self, members: Any = None) -> float:
         """Return tr(A Σ Aᵀ) for a sparse matrix A of zeros and ones; of Σ itself without one."""
-        return float(np.sum(self.diagonal if members is None else self.variances(members)))
+        variances = self.diagonal if members is None else self.variances(members)
+        return float(np.sum(variances))
 
     def variances(self, members: Any) -> Array:
         """Return the diagonal of A Σ Aᵀ for a sparse (m, d) matrix A of zeros and ones, (m,)."""
@@ -147,7 +150,9 @@ class Covariance:
         """Return tr(J Σ) for a matrix J that knows its ``diagonal`` and its products (``@``)."""
         total = float(derivative.diagonal @ self._independent)
         if self._basis.shape[1]:
-            total += float(np.sum(self._basis * (derivative @ (self._basis @ self._core))))
+            # tr(J B C Bᵀ), as the sum of the entries of B times those of J B C.
+            moved = derivative @ (self._basis @ self._core)
+            total += float(np.sum(self._basis * moved))
         return total
 
     def dense(self) -> Array:

@@ -112,13 +112,19 @@ def weighted_totals(raw: Array, of_prior: Array, noise: Array) -> Array:
     if size == 0 or not np.any(off):
         return raw
     squares = of_prior**2
+    # The a of each total: on the scale of the noise, whatever the totals are.
     errors = (1 - _EVEN) * squares * (size / np.sum(squares)) + _EVEN * noise
-    variances = noise[:, None] + _ERRORS * errors[:, None]
-    # Without noise and without an error both totals are the same.
-    kept = np.divide(noise[:, None], variances, out=np.zeros_like(variances), where=variances > 0)
-    risks = np.sum(noise[:, None] * (1 - 2 * kept) + kept**2 * off[:, None] ** 2, axis=0)
+    # From here on one row per total and one column per κ.
+    of_raw = noise[:, None]
+    variances = of_raw + _ERRORS * errors[:, None]
+    # B. Without noise and without an error both totals are the same: nothing moves.
+    moved = np.zeros_like(variances)
+    np.divide(of_raw, variances, out=moved, where=variances > 0)
+    squared_moves = moved**2 * off[:, None] ** 2
+    risks = np.sum(of_raw * (1 - 2 * moved) + squared_moves, axis=0)
     weights = _PRIOR * np.exp((np.min(risks) - risks) / (2 * np.max(noise)))
-    return np.asarray(raw - kept @ (weights / np.sum(weights)) * off)
+    mean_moved = moved @ (weights / np.sum(weights))
+    return np.asarray(raw - mean_moved * off)
 
 
 def _variances(vector: FrequencyEstimate, members: Any, sums: Array) -> Array:

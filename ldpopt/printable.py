@@ -72,8 +72,9 @@ def drawable(text: str, longest: int = 40) -> str:
     from matplotlib import rcParams  # slow to import
 
     characters = _characters(tuple(rcParams["font.family"]))
-    # Characters of control have no name, and are escaped with the rest.
-    missing = {c for c in text if ord(c) not in characters and unicodedata.category(c)[0] != "C"}
+    without_glyph = {c for c in text if ord(c) not in characters}
+    # Characters of control, category "C", have no name, and are escaped with the rest.
+    missing = {c for c in without_glyph if not unicodedata.category(c).startswith("C")}
     for character in missing:
         text = text.replace(character, f" {unicodedata.name(character).lower()} ")
     named = " ".join(text.split()) if missing else text

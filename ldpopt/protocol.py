@@ -234,7 +234,7 @@ class PureProtocol(Immutable):
         return constant, slope
 
     def report_shares(self, members: csr_array, *, centred: bool) -> ReportShares | None:
-        """Return what reports add to the answers to sets, or None where sums of events say it.
+        """Return what reports add to the answers to sets; None where counts of events are enough.
 
         Parameters
         ----------

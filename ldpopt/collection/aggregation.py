@@ -201,11 +201,7 @@ def aggregate(
         wanted = None if on_partition is None else False
         number = len(plan.waiting)
         tallies = bars.track(tallies, f"{number:,} parts of files", number, wanted=wanted)
-        for done, (partition, tally) in enumerate(tallies, plan.finished + 1):
-            if tally.error and not keep_going:
-                raise DataUnavailableError(tally.error)
-            # On disk before anything may stop the run: what was counted is never lost.
-            checkpoint.commit(progress, partition, tally)
+        for done in _committed(tallies, plan, checkpoint, progress, keep_going=keep_going):
             limit.check(progress)
             if on_partition is not None:
                 on_partition(done, plan.partitions)
@@ -261,10 +257,7 @@ def _refined(
         wanted = None if on_partition is None else False
         number = len(again.waiting)
         tallies = bars.track(tallies, f"{number:,} parts again", number, wanted=wanted)
-        for done, (partition, tally) in enumerate(tallies, again.finished + 1):
-            if tally.error and not keep_going:
-                raise DataUnavailableError(tally.error)
-            second.commit(progress, partition, tally)
+        for done in _committed(tallies, again, second, progress, keep_going=keep_going):
             if on_partition is not None:
                 on_partition(done, again.partitions)
     # As many rows may be missing in another place.
@@ -276,6 +269,23 @@ def _refined(
         )
     warn_of_a_wrong_start(weighing, progress.counts, result.n)
     return replace(result, refinement=Refinement(weighing.shares, progress.counts))
+
+
+def _committed(
+    tallies: Iterable[tuple[Partition, Tally]],
+    plan: _Plan,
+    checkpoint: Checkpoint,
+    progress: Progress,
+    *,
+    keep_going: bool,
+) -> Iterator[int]:
+    """Add each part to the progress as it is counted; yield how many are finished then."""
+    for done, (partition, tally) in enumerate(tallies, plan.finished + 1):
+        if tally.error and not keep_going:
+            raise DataUnavailableError(tally.error)
+        # On disk before anything may stop the run: what was counted is never lost.
+        checkpoint.commit(progress, partition, tally)
+        yield done
 
 
 def _places(unreadable: Sequence[Mapping[str, Any]]) -> set[tuple[str, int]]:
@@ -290,13 +300,13 @@ def _joined(
     header = files[0].header
     return Aggregate(
         # Without the identity of the first file: the counts are of all of them.
-        Header(header.oracle, header.labels),
-        progress.counts,
-        progress.n,
-        progress.rejected,
-        unreadable + progress.unreadable,
-        {str(file.path): sum(file.group_rows) for file in files},
-        [file.header.file for file in files if file.header.file is not None],
+        header=Header(header.oracle, header.labels),
+        counts=progress.counts,
+        n=progress.n,
+        rejected=progress.rejected,
+        unreadable=unreadable + progress.unreadable,
+        files={str(file.path): sum(file.group_rows) for file in files},
+        parts=[file.header.file for file in files if file.header.file is not None],
     )
 
 
@@ -330,15 +340,17 @@ def _planned(
     executor: Executor,
 ) -> _Plan:
     order = in_order(files, stamps, progress, checkpoint.state)
+    ordered_files = [files[i] for i in order]
+    ordered_stamps = [stamps[i] for i in order]
+    _check_rows(progress, ordered_files, checkpoint.state)
     finished = {name: begun.groups for name, begun in progress.files.items()}
-    ordered = [(files[i], stamps[i]) for i in order]
-    _check_rows(progress, [file for file, _ in ordered], checkpoint.state)
-    parts = _all_parts(ordered, finished, checkpoint.schema, executor)
+    stamped = list(zip(ordered_files, ordered_stamps, strict=True))
+    parts = _all_parts(stamped, finished, checkpoint.schema, executor)
     # Partitions that begin within the finished row groups have been counted.
     waiting = [part for part in parts if part.first >= finished.get(str(part.path), 0)]
     return _Plan(
-        files=[file for file, _ in ordered],
-        stamps=[stamp for _, stamp in ordered],
+        files=ordered_files,
+        stamps=ordered_stamps,
         waiting=waiting,
         finished=len(parts) - len(waiting),
         rows=sum(part.rows for part in parts),
@@ -372,11 +384,10 @@ def _all_parts(
     executor: Executor,
 ) -> list[Partition]:
     """Return the partitions of files, marked where their clients have reported before."""
-    work = [
-        (file, part)
-        for file, stamp in files
-        for part in _parts(file, stamp, finished.get(str(file.path), 0), schema)
-    ]
+    work: list[tuple[ReportFile, Partition]] = []
+    for file, stamp in files:
+        groups = finished.get(str(file.path), 0)
+        work += [(file, part) for part in _parts(file, stamp, groups, schema)]
     # Finished partitions take part in the search for duplicates, since their clients count.
     if files[0][0].has_ids:
         # Shared out as the counting is: it reads the reports of clients that report again.

@@ -173,12 +173,14 @@ class Checkpoint:
             # Rows first, then the state that counts them: the other order could lose rows.
             progress.rejects_bytes = _append_rejects(self.rejects, partition.path, tally)
         if self.state is not None:
+            stored = {name: value for name, value in vars(progress).items() if name != "sums"}
+            packed = base64.b64encode(progress.counts.astype("<i8").tobytes())
             record = {
                 FIELD: BLANK,
-                **{name: value for name, value in vars(progress).items() if name != "sums"},
+                **stored,
                 # Text of fixed length per count: a list of a million numbers is slow to write so
                 # often.
-                "counts": base64.b64encode(progress.counts.astype("<i8").tobytes()).decode(),
+                "counts": packed.decode(),
                 "rejects": self._rejects_name,
                 "schema": self._schema_record,
                 "start": progress.sums.start,
@@ -307,25 +309,27 @@ def _progress(record: Mapping[str, Any], sums: Sums) -> Progress:
     Raises ValueError, KeyError, TypeError or OverflowError if it holds none: a checksum tells what
     was damaged, not what was made up.
     """
-    counts = np.frombuffer(base64.b64decode(record["counts"]), dtype="<i8").astype(np.int64)
-    progress = Progress(
+    packed = base64.b64decode(record["counts"])
+    counts = np.frombuffer(packed, dtype="<i8").astype(np.int64)
+    rejected = {reason: _number(times) for reason, times in record["rejected"].items()}
+    unreadable = [{**part, "rows": _number(part["rows"])} for part in record["unreadable"]]
+    files = {}
+    for name, (size, time, digits, groups) in record["files"].items():
+        files[name] = Begun(_number(size), _number(time), _digits(digits), _number(groups))
+    # A state of another version, or one that was edited.
+    words = {reason.words for reason in Reason}
+    if set(rejected) - words:
+        raise ValueError("these are no reasons")
+    return Progress(
         protocol=dict(record["protocol"]),
         sums=sums,
         counts=counts,
         n=_number(record["n"]),
-        rejected={reason: _number(times) for reason, times in record["rejected"].items()},
-        unreadable=[{**part, "rows": _number(part["rows"])} for part in record["unreadable"]],
-        files={
-            name: Begun(_number(size), _number(time), _digits(digits), _number(groups))
-            for name, (size, time, digits, groups) in record["files"].items()
-        },
+        rejected=rejected,
+        unreadable=unreadable,
+        files=files,
         rejects_bytes=_number(record["rejects_bytes"]),
     )
-    # A state of another version, or one that was edited.
-    words = {reason.words for reason in Reason}
-    if set(progress.rejected) - words:
-        raise ValueError("these are no reasons")
-    return progress
 
 
 def _number(value: object) -> int:

@@ -225,30 +225,21 @@ _MORE: Mapping[str, type] = {"rejected": dict, "unreadable": list, "files": dict
 def _of_kind(record: dict[str, Any], key: str, path: Path) -> Any:
     """Return a field of a record, if it has its type; numbers of rows are added up later."""
     value = record[key]
-    numbers = value.values() if key == "rejected" and isinstance(value, dict) else ()
-    is_number = all(type(number) is int and number >= 0 for number in numbers)
-    if not isinstance(value, _MORE[key]) or not is_number:
-        raise InvalidInputError(f"{path} says {key} = {record[key]!r}, of the wrong type")
-    return record[key]
+    is_right = isinstance(value, _MORE[key])
+    if is_right and key == "rejected":
+        # By the very type: True is an int too.
+        is_right = all(type(number) is int and number >= 0 for number in value.values())
+    if not is_right:
+        raise InvalidInputError(f"{path} says {key} = {value!r}, of the wrong type")
+    return value
 
 
 def _column(path: Path, lines: Sequence[str], labels: Labels) -> NDArray[np.int64]:
     """Return the counts of a table in text, in the order of the domain."""
     # Strict: an open quote would otherwise join rows silently.
     rows = _rows(path, csv.reader((f"{line}\n" for line in lines), strict=True))
-    heading = next(rows, (0, []))[1]
-    if not set(_NAMES) <= set(heading):
-        # A comma in a line of several words would have made several columns of it.
-        is_one = len(heading) == 1 and any(mark in heading[0] for mark in ";\t")
-        remedy = ": separate columns by commas" if is_one else ": name its columns so"
-        raise InvalidInputError(
-            f"{path} needs the columns value and count, got {','.join(heading)!r}{remedy}"
-        )
-    for name in _NAMES:
-        if heading.count(name) > 1:
-            raise InvalidInputError(f"{path} has more than one column {name!r}")
-    at_value = heading.index("value")
-    at_count = heading.index("count")
+    _, heading = next(rows, (0, []))
+    at_value, at_count = _places_of_columns(path, heading)
     # Before anything is made of the domain's size, which a number can state beyond any memory.
     if labels.texts is None and labels.d > len(lines) > 0:
         raise InvalidInputError(
@@ -261,11 +252,7 @@ def _column(path: Path, lines: Sequence[str], labels: Labels) -> NDArray[np.int6
         if not row:  # an empty line
             continue
         place = f"{path}, line {line}"
-        if len(row) != len(heading):
-            raise InvalidInputError(
-                f"{place}: expected {len(heading)} columns ({_shortened(heading)}), "
-                f"found {len(row)} in {','.join(row)!r}"
-            )
+        _require_width(place, row, heading)
         value = row[at_value]
         if counts.get(value) != -1:
             what = "twice" if value in counts else "not in the domain"
@@ -278,6 +265,29 @@ def _column(path: Path, lines: Sequence[str], labels: Labels) -> NDArray[np.int6
         )
     column = np.array(list(counts.values()), dtype=np.uint64)
     return validate.whole_numbers("counts", column, low=0, high=_LARGEST)
+
+
+def _require_width(place: str, row: list[str], heading: list[str]) -> None:
+    if len(row) != len(heading):
+        raise InvalidInputError(
+            f"{place}: expected {len(heading)} columns ({_shortened(heading)}), "
+            f"found {len(row)} in {','.join(row)!r}"
+        )
+
+
+def _places_of_columns(path: Path, heading: list[str]) -> tuple[int, int]:
+    """Return where rows have their value and their count, each of which a heading names once."""
+    if not set(_NAMES) <= set(heading):
+        # A comma in a line of several words would have made several columns of it.
+        is_one = len(heading) == 1 and any(mark in heading[0] for mark in ";\t")
+        remedy = ": separate columns by commas" if is_one else ": name its columns so"
+        raise InvalidInputError(
+            f"{path} needs the columns value and count, got {','.join(heading)!r}{remedy}"
+        )
+    for name in _NAMES:
+        if heading.count(name) > 1:
+            raise InvalidInputError(f"{path} has more than one column {name!r}")
+    return heading.index("value"), heading.index("count")
 
 
 def _shortened(heading: Sequence[str]) -> str:

@@ -156,7 +156,8 @@ def _are_malformed(
         return is_malformed
     malformed_rows = malformed([partitions[index] for index in needed])
     for index, rows in zip(needed, malformed_rows, strict=True):
-        is_malformed[parts[index]] = np.isin(repeated["row"][parts[index]], rows)
+        part = parts[index]
+        is_malformed[part] = np.isin(repeated["row"][part], rows)
     return is_malformed
 
 
@@ -327,6 +328,8 @@ def _combinations(ids: pa.Array, key: Key) -> NDArray[np.uint64]:
     factors = letters + np.uint64(1)
     combinations = np.empty((len(ids), _WORDS), np.uint64)
     for word, weights in enumerate(key):
-        # No text is empty: each has a sum of its own. 64-bit arithmetic wraps around.
-        combinations[:, word] = np.add.reduceat(factors * weights[position], starts)
+        # 64-bit arithmetic wraps around.
+        terms = factors * weights[position]
+        # No text is empty: each has a sum of its own.
+        combinations[:, word] = np.add.reduceat(terms, starts)
     return combinations

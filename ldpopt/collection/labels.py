@@ -121,11 +121,12 @@ class Labels:
             raise InvalidInputError(
                 f"{path} must be an object of lists, or a list of lists, of labels or indices"
             )
-        return {
+        indices = {}
+        for name, members in sets.items():
             # Arrays hold indices, whatever the labels are.
-            str(name): np.array([self._member(m, path, name) for m in members], dtype=np.int64)
-            for name, members in sets.items()
-        }
+            places = [self._member(member, path, name) for member in members]
+            indices[str(name)] = np.array(places, dtype=np.int64)
+        return indices
 
     def _member(self, member: Any, path: Path, set_name: object) -> int:
         """Return the index of a member of a set, given as a label or an index."""

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from ldpopt.collection.aggregation import Aggregate
 from ldpopt.collection.duplicates import mark_duplicates
 from ldpopt.collection.files import ReportFile, open_reports
@@ -75,19 +77,25 @@ def merge(parts: Mapping[str, Aggregate]) -> Merged:
     n = sum(part.n for part in parts.values())
     if n > _LARGEST:
         raise InvalidInputError(f"together the counts are of {n} reports, more than 2**62")
+    counts = np.zeros_like(first.counts)
     rejected: Counter[str] = Counter()
+    unreadable = []
+    identities = []
     for part in parts.values():
+        counts = counts + part.counts
         rejected.update(part.rejected)
-    counts = Aggregate(
-        Header(first.header.oracle, first.header.labels),
-        sum((part.counts for part in parts.values()), start=0 * first.counts),
-        n,
-        dict(rejected),
-        [entry for part in parts.values() for entry in part.unreadable],
-        _files(parts),
-        [identity for part in parts.values() for identity in part.parts],
+        unreadable += part.unreadable
+        identities += part.parts
+    merged = Aggregate(
+        header=Header(first.header.oracle, first.header.labels),
+        counts=counts,
+        n=n,
+        rejected=dict(rejected),
+        unreadable=unreadable,
+        files=_files(parts),
+        parts=identities,
     )
-    return Merged(counts, ids_compared)
+    return Merged(merged, ids_compared)
 
 
 def _require_apart(parts: Mapping[str, Aggregate]) -> None:
@@ -153,10 +161,9 @@ def _reports_of(part: Aggregate) -> list[ReportFile] | None:
 
 def _repeated(files: list[ReportFile]) -> int:
     """Return how many rows of files are not the first report of their client."""
-    work: list[tuple[ReportFile, Partition]] = [
-        (file, part)
-        for file in files
-        for part in partitions(file, stamp_of(file.path), 0, len(file.group_rows))
-    ]
+    work: list[tuple[ReportFile, Partition]] = []
+    for file in files:
+        whole = partitions(file, stamp_of(file.path), 0, len(file.group_rows))
+        work += [(file, part) for part in whole]
     marked = mark_duplicates(work, lambda waiting: map(malformed_rows, waiting))
     return sum(len(part.marks.get(Reason.DUPLICATE, ())) for part in marked)

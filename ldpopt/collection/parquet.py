@@ -314,12 +314,20 @@ def id_column(ids: Sequence[Any] | np.ndarray[Any, Any] | pa.Array, n: int) -> p
     if len(column) != n:
         raise InvalidInputError(f"{n} reports need as many client ids, got {len(column)}")
     if not pa.types.is_integer(column.type):
-        # Others would be set aside when they are counted.
-        lengths = pc.binary_length(column.cast(pa.large_string()))
-        if pc.min(lengths).as_py() == 0 or (pc.max(lengths).as_py() or 0) > LONGEST_ID:
-            raise InvalidInputError(f"client ids must have 1 to {LONGEST_ID:,} bytes")
+        _require_lengths(column)
     # One width of numbers, so that batches of a file agree.
-    return column.cast(pa.int64() if pa.types.is_signed_integer(column.type) else pa.string())
+    kind = pa.int64() if pa.types.is_signed_integer(column.type) else pa.string()
+    return column.cast(kind)
+
+
+def _require_lengths(ids: pa.Array) -> None:
+    """Raise an error unless texts have a length that is counted: others would be set aside."""
+    lengths = pc.binary_length(ids.cast(pa.large_string()))
+    shortest = pc.min(lengths).as_py()
+    longest = pc.max(lengths).as_py()
+    # Both are None where there are no ids.
+    if shortest == 0 or (longest or 0) > LONGEST_ID:
+        raise InvalidInputError(f"client ids must have 1 to {LONGEST_ID:,} bytes")
 
 
 def is_name(kind: pa.DataType) -> bool:
@@ -331,7 +339,7 @@ def is_name(kind: pa.DataType) -> bool:
 
 
 def opened(path: Path, mode: str = "rb") -> pa.NativeFile:
-    """Return a file that Arrow has opened. Names that are not text it takes as bytes alone."""
+    """Return a file that Arrow has opened. It takes names that are not text as bytes alone."""
     return pa.OSFile(os.fsencode(path), mode)
 
 

@@ -28,7 +28,7 @@ class Sums(Protocol):
         ...
 
     def of(self, reports: Reports, form: ReportForm) -> Whole:
-        """Return the sums of checked reports, held in a form of which the file decides."""
+        """Return the sums of checked reports, held in a form that the file decides."""
         ...
 
     def joined(self, first: Whole, second: Whole) -> Whole:

@@ -38,19 +38,21 @@ def absolute_sum_rows(
 
     m, d = differences.shape
     entries = differences.nnz
+    # Stored by rows: entries, their columns, and where each row starts. A comes twice, first for
+    # A f - t <= c, then for A f + t >= c; the sum and t >= 0 have no entry in f.
     twice = np.concatenate([differences.indptr, entries + differences.indptr[1:]])
-    # The sum and t >= 0 have no entry in f.
-    starts = np.concatenate([twice, np.full(m + 1, 2 * entries, dtype=twice.dtype)])
-    numbers = (np.tile(differences.data, 2), np.tile(differences.indices, 2), starts)
-    matrix = sparse.csr_array(numbers, shape=(3 * m + 1, d))
+    starts_in_f = np.concatenate([twice, np.full(m + 1, 2 * entries, dtype=twice.dtype)])
+    parts_in_f = (np.tile(differences.data, 2), np.tile(differences.indices, 2), starts_in_f)
+    matrix = sparse.csr_array(parts_in_f, shape=(3 * m + 1, d))
     # That t >= 0 follows from the others, but a certificate sees it only if it is stated.
     ones = np.ones(m)
-    terms = np.arange(m, dtype=np.int32)
+    factors = np.concatenate([-ones, ones, weights * ones, ones])
+    terms = np.tile(np.arange(m, dtype=np.int32), 4)
+    # One entry of t in every row, but m of them in the row of the sum.
     before = np.arange(2 * m + 1, dtype=np.int32)
     after = np.arange(3 * m, 4 * m + 1, dtype=np.int32)
-    factors = np.concatenate([-ones, ones, weights * ones, ones])
-    numbers = (factors, np.tile(terms, 4), np.concatenate([before, after]))
-    auxiliary = sparse.csr_array(numbers, shape=(3 * m + 1, m))
+    starts_in_t = np.concatenate([before, after])
+    auxiliary = sparse.csr_array((factors, terms, starts_in_t), shape=(3 * m + 1, m))
     unbounded = np.full(m, np.inf)
     centres = centre * ones
     lower = np.concatenate([-unbounded, centres, [-np.inf], np.zeros(m)])

@@ -275,8 +275,9 @@ class Hierarchy(Polyhedron):
             column.append(roots)
             sign.append(np.ones(len(roots)))
             bound = np.append(bound, self.root_total)
-        place = (np.concatenate(row), np.concatenate(column))
-        matrix = sparse.csr_array((np.concatenate(sign), place), shape=(len(bound), d))
+        places = (np.concatenate(row), np.concatenate(column))
+        entries = (np.concatenate(sign), places)
+        matrix = sparse.csr_array(entries, shape=(len(bound), d))
         return LinearInequalities(matrix, bound, bound)
 
     def row_name(self, row: int, d: int) -> str:
@@ -337,17 +338,24 @@ class HierarchyTotals(GroupTotals):
             validate.array(f"totals {i}", one).astype(np.float64) for i, one in enumerate(totals)
         ]
         sizes = [int(level.max()) + 1 for level in levels]
-        if [one.shape for one in stated] != [(size,) for size in sizes]:
+        shapes = [one.shape for one in stated]
+        if shapes != [(size,) for size in sizes]:
             raise InvalidInputError(
                 f"totals must have one number per group of each grouping, {sizes} in all, got "
-                f"shapes {[one.shape for one in stated]}"
+                f"shapes {shapes}"
             )
         if not any(np.isfinite(one).any() for one in stated):
             raise InvalidInputError("no total is known: state at least one that is not NaN")
-        parts = _disjoint_parts(levels, stated)
-        self._names = tuple(name for name, _, _ in parts)
+        names = []
+        groups_left = []
+        totals_left = []
+        for name, members, total in _disjoint_parts(levels, stated):
+            names.append(name)
+            groups_left.append(members)
+            totals_left.append(total)
+        self._names = tuple(names)
         self._d = len(levels[0])
-        super().__init__([members for _, members, _ in parts], [rest for _, _, rest in parts])
+        super().__init__(groups_left, totals_left)
 
     def validate_for(self, d: int) -> None:
         """Raise an error unless the first grouping has one group per value."""

@@ -341,11 +341,13 @@ def order_of(pairs: Index, d: int) -> ForestOrder | PartialOrder:
     # Pairs of equal values are within one node, and order nothing.
     edges = edges[edges[:, 0] != edges[:, 1]]
     # Roots may be the highest values of their trees, or all of them the lowest.
-    for sign, child, parent in ((1, 1, 0), (-1, 0, 1)):
-        parents = _parents(edges[:, [parent, child]], nodes)
+    downwards = edges
+    upwards = edges[:, ::-1]
+    for sign, directed in ((1, downwards), (-1, upwards)):
+        parents = _parents(directed, nodes)
         if parents is not None:
-            same = nodes == d
-            return ForestOrder(parents, sign, None if same else node_of_value)
+            has_equal_values = nodes < d
+            return ForestOrder(parents, sign, node_of_value if has_equal_values else None)
     return PartialOrder(edges, node_of_value)
 
 
@@ -363,7 +365,8 @@ def _equal_values(pairs: Index, d: int) -> tuple[int, Index]:
     """Return how many nodes there are, and the node of each value: cycles of pairs are one."""
     from scipy import sparse  # slow to import, as everywhere in this folder
 
-    graph = sparse.csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(d, d))
+    entries = (np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1]))
+    graph = sparse.csr_array(entries, shape=(d, d))
     count, part = sparse.csgraph.connected_components(graph, connection="strong")
     if count == d:
         return d, np.arange(d)

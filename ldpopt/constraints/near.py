@@ -102,7 +102,7 @@ class Near(Constraint):
             )
 
     def _weights(self, weights: ArrayLike) -> Array:
-        """Return what deviations count, one positive number per value of the reference."""
+        """Return the weights of deviations, one positive number per value of the reference."""
         if self.norm != 1:
             raise InvalidInputError(f"weights are for norm=1 alone, got norm={self.norm!r}")
         checked = validate.positive_vector("weights", weights)

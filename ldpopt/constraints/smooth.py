@@ -184,8 +184,8 @@ class Smooth(Polyhedron):
             is_zero = np.abs(values) <= near * np.max(np.abs(values))
             signs = np.where(is_zero, 0.0, np.sign(values))
             # With these signs the sum of absolute values is linear in f.
-            sums = sparse.csr_array(np.asarray(differences.T @ signs)[None, :])
-            matrices += [sums, differences[is_zero]]
+            factors = np.asarray(differences.T @ signs)
+            matrices += [sparse.csr_array(factors[None, :]), differences[is_zero]]
             count = np.count_nonzero(is_zero)
             lower += [[-np.inf], np.zeros(count)]
             upper += [[bound], np.zeros(count)]

@@ -1,8 +1,8 @@
 """Violations of long vectors in one reading, compiled. Importing this module imports numba.
 
 A vector here is a row of a table, shape (trials, d), and each function returns one number per row.
-As numpy's largest values are, a violation is NaN where one of the numbers is. Nothing here looks
-whether an index is inside its vector: who calls does.
+A violation is NaN where one of the numbers is, as numpy's largest value is. No function here checks
+that an index is inside its vector: callers do.
 """
 
 from __future__ import annotations
@@ -44,15 +44,17 @@ def farthest_outside(rows: Array, lower: Array, upper: Array) -> Array:
 
     ``lower`` and ``upper`` have shape (d,), or (1,) for one number.
     """
-    steps = (1 if len(lower) > 1 else 0, 1 if len(upper) > 1 else 0)
+    # With a step of 0 one number stands for all values.
+    lower_step = 1 if len(lower) > 1 else 0
+    upper_step = 1 if len(upper) > 1 else 0
     result = np.empty(len(rows))
     for trial in range(len(rows)):
         row = rows[trial]
         largest = 0.0
         undefined = 0
         for v in range(len(row)):
-            below = lower[v * steps[0]] - row[v]
-            above = row[v] - upper[v * steps[1]]
+            below = lower[v * lower_step] - row[v]
+            above = row[v] - upper[v * upper_step]
             largest = below if below > largest else largest
             largest = above if above > largest else largest
             # Infinity from infinity is no number either.

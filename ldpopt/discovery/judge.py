@@ -62,10 +62,11 @@ class Solutions:
         errors = [answer for answer in answers if isinstance(answer, LdpoptError)]
         if errors and len(errors) == len(answers):
             raise errors[0]
-        nothing = np.full(estimates.d, np.nan)
-        points = [nothing if isinstance(answer, LdpoptError) else answer for answer in answers]
-        is_solved = np.array([np.isfinite(point).all() for point in points], dtype=np.bool_)
-        return np.stack(points), is_solved
+        points = np.full((len(answers), estimates.d), np.nan)
+        for point, answer in zip(points, answers, strict=True):
+            if not isinstance(answer, LdpoptError):
+                point[:] = answer
+        return points, np.isfinite(points).all(axis=-1)
 
     def has(self, estimate: FrequencyEstimate) -> bool:
         """Return whether there is a solution for one vector."""
@@ -216,20 +217,20 @@ def certified(
     for first in range(0, number, _BATCH):
         chosen = slice(first, first + _BATCH)
         batch = estimates[chosen]
-        certificate = certify(problem, batch, points[chosen])
-        loss = problem.loss.value(points[chosen], batch)
-        size = _at_stake(problem, batch, points[chosen])
+        candidates = points[chosen]
+        certificate = certify(problem, batch, candidates)
+        loss = problem.loss.value(candidates, batch)
+        size = _at_stake(problem, batch, candidates)
         # A gap of 0 needs no size: where nothing is at stake both are 0. An infinite loss has an
         # infinite size, but proves nothing.
         is_finite = (size > 0) & np.isfinite(size)
-        without = np.where((certificate.gap > 0) | ~np.isfinite(loss), np.inf, 0.0)
-        gap[chosen] = np.divide(certificate.gap, size, out=without, where=is_finite)
-        extent = _size(points[chosen], batch.frequencies)
+        without_size = np.where((certificate.gap > 0) | ~np.isfinite(loss), np.inf, 0.0)
+        gap[chosen] = np.divide(certificate.gap, size, out=without_size, where=is_finite)
+        # The same of the violation, whose size is that of the values.
+        extent = _size(candidates, batch.frequencies)
+        without_size = np.where(certificate.violation > 0, np.inf, 0.0)
         violation[chosen] = np.divide(
-            certificate.violation,
-            extent,
-            out=np.where(certificate.violation > 0, np.inf, 0.0),
-            where=extent > 0,
+            certificate.violation, extent, out=without_size, where=extent > 0
         )
         is_right[chosen] = (gap[chosen] <= TOLERANCE) & (violation[chosen] <= TOLERANCE)
         # Of the screen alone it is known yet which inputs have a solution.

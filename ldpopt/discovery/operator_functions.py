@@ -208,9 +208,11 @@ def _is_defined(loss: Loss, values: Array, setting: Setting) -> NDArray[np.bool_
         return np.asarray(finite & (values > 0).any(axis=-1))
     if isinstance(loss, GaussianMLE):
         assert setting.kappa is not None
-        return np.asarray(finite & (1 + setting.kappa * values > 0).all(axis=-1))
+        variances = 1 + setting.kappa * values
+        return np.asarray(finite & (variances > 0).all(axis=-1))
     if isinstance(loss, (BinomialMLE, MultinomialMLE)):
         assert setting.oracle is not None
         shares = setting.oracle.q + (setting.oracle.p - setting.oracle.q) * values
-        return np.asarray(finite & ((shares >= 0) & (shares <= 1)).all(axis=-1))
+        is_share = (shares >= 0) & (shares <= 1)
+        return np.asarray(finite & is_share.all(axis=-1))
     return np.asarray(finite)

@@ -88,10 +88,12 @@ class _Collected:
             self._add_pair(row)
 
     def _add_bound(self, row: _Row) -> None:
+        factor = row.factors[0]
         # A negative factor turns the bounds over.
-        ends = np.sort([row.low / row.factors[0], row.high / row.factors[0]])
-        self.lower[row.members] = np.maximum(self.lower[row.members], ends[0])
-        self.upper[row.members] = np.minimum(self.upper[row.members], ends[1])
+        low, high = np.sort([row.low / factor, row.high / factor])
+        members = row.members
+        self.lower[members] = np.maximum(self.lower[members], low)
+        self.upper[members] = np.minimum(self.upper[members], high)
 
     def _add_sum(self, row: _Row) -> None:
         stated = row.low / row.factors[0]

@@ -59,7 +59,7 @@ class Wrong:
 
 @dataclass(frozen=True, order=True)
 class NearMiss:
-    """A refuted composition: the best ones are right, and then feasible, on most inputs."""
+    """A refuted composition: the best are right on most inputs, of equals feasible on most."""
 
     right: int
     feasible: int
@@ -228,7 +228,7 @@ class Search:
         return None
 
     def _require_row_by_row(self, operators: Composition, points: Array) -> None:
-        """Raise an error if what an own operator returns for a row depends on other rows, or calls.
+        """Raise an error if a user's operator lets a row depend on other rows or on earlier calls.
 
         A form that is right for all inputs together would be wrong for the next estimate alone.
         """
@@ -281,7 +281,11 @@ def extended(task: Task) -> list[tuple[Composition, Array]]:
         extensions += [(i, k, values) for i, values in zip(chosen, applied, strict=True)]
     # As if each prefix had been extended on its own: the first survivor is then the same.
     extensions.sort(key=lambda extension: extension[:2])
-    return [((*task.prefixes[i][0], task.operators[k]), values) for i, k, values in extensions]
+    compositions: list[tuple[Composition, Array]] = []
+    for i, k, values in extensions:
+        prefix, _ = task.prefixes[i]
+        compositions.append(((*prefix, task.operators[k]), values))
+    return compositions
 
 
 def number_of(operators: int, length: int) -> int:

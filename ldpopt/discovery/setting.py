@@ -110,7 +110,8 @@ class Setting:
         unordered = [part for part in problem.constraints if part.isotonic(d) is None]
         facts = row_facts(tuple(unordered), d)
         trees = [part for part in problem.constraints if isinstance(part, Hierarchy)]
-        counts = [part.largest_support for part in problem.constraints]
+        stated_counts = [part.largest_support for part in problem.constraints]
+        counts = [count for count in stated_counts if count is not None]
         total = facts.total if region.total is None else region.total
         return cls(
             loss=problem.loss,
@@ -122,7 +123,7 @@ class Setting:
             order=_order(problem.constraints, facts, d),
             ties=_ties(facts, d),
             tree=trees[0] if trees else None,
-            count=min((count for count in counts if count is not None), default=None),
+            count=min(counts, default=None),
             n=estimate.n,
             oracle=estimate.oracle,
             noise=_noise(estimate),
@@ -145,6 +146,13 @@ class Setting:
     def kappa(self) -> float | None:
         """The growth of the noise's variance with the frequency, relative to that at 0."""
         return None if self.oracle is None else float(self.oracle.kappa)
+
+    @property
+    def box(self) -> tuple[Array, Array]:
+        """The lower and the upper bound of each value, infinite where none is stated."""
+        lower = np.full(self.d, -np.inf) if self.lower is None else self.lower
+        upper = np.full(self.d, np.inf) if self.upper is None else self.upper
+        return lower, upper
 
     @property
     def has_common_bounds(self) -> bool:
@@ -174,13 +182,10 @@ class Setting:
         """Return the bounds, and the total or the groups' totals, as constraints."""
         parts: list[Constraint] = []
         if self.lower is not None or self.upper is not None:
-            lower = np.full(self.d, -np.inf) if self.lower is None else self.lower
-            upper = np.full(self.d, np.inf) if self.upper is None else self.upper
-            parts.append(Bounds(lower, upper))
+            parts.append(Bounds(*self.box))
         if by_group and self.groups is not None:
-            members = [
-                np.flatnonzero(self.groups.of_value == group) for group in range(self.groups.number)
-            ]
+            of_value = self.groups.of_value
+            members = [np.flatnonzero(of_value == group) for group in range(self.groups.number)]
             parts.append(GroupTotals(members, self.groups.totals))
         elif self.total is not None:
             parts.append(SumsTo(self.total))
@@ -194,9 +199,11 @@ def _row(problem: Formulation, d: int) -> tuple[Array, float, float] | None:
 
 def _ball(problem: Formulation, d: int) -> Ball | None:
     balls = [part.ball for part in problem.constraints if part.ball is not None]
+    if len(balls) != 1 or balls[0].weights is not None:
+        return None
     others = tuple(part for part in problem.constraints if part.ball is None)
-    is_alone = len(balls) == 1 and Formulation(problem.loss, others).is_box(d)
-    return balls[0] if is_alone and balls[0].weights is None else None
+    is_alone = Formulation(problem.loss, others).is_box(d)
+    return balls[0] if is_alone else None
 
 
 def _noise(estimate: FrequencyEstimate) -> Noise | None:

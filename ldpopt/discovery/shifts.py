@@ -89,12 +89,12 @@ def _proportional_by_group(support: Support) -> bool:
 
 def _means(support: Support) -> Support:
     """Return blocks as single values, each with the mean of its estimates."""
-    parts = _parts(support.block)
-    start = np.array([support.start[part].mean() for part in parts])
-    f = np.array([support.f[part].mean() for part in parts])
+    blocks = _parts(support.block)
+    start = np.array([support.start[members].mean() for members in blocks])
+    f = np.array([support.f[members].mean() for members in blocks])
     # Of a block across groups that of its first value: no kind by group then holds.
-    group = np.array([support.group[part][0] for part in parts], dtype=np.int64)
-    return Support(start, f, group, np.arange(len(parts)))
+    group = np.array([support.group[members][0] for members in blocks], dtype=np.int64)
+    return Support(start, f, group, np.arange(len(blocks)))
 
 
 def _constant_by_block(support: Support) -> bool:

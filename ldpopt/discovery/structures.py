@@ -86,17 +86,23 @@ class Structure:
 
     def _slope(self, along: str, fixed: str, scale: Any) -> float | None:
         """Return the slope of log |multiplier| along one of the two, the other one fixed."""
-        rows = [row for row in self.rows if row.multiplier and getattr(row, along) is not None]
+        sizes: dict[float, list[float]] = {}
+        others = set()
+        for row in self.rows:
+            place = getattr(row, along)
+            # A multiplier of 0 has no logarithm.
+            if not row.multiplier or place is None:
+                continue
+            others.add(getattr(row, fixed))
+            sizes.setdefault(place, []).append(abs(row.multiplier))
         # Where both change no slope tells which of them it is about.
-        others = {getattr(row, fixed) for row in rows}
-        places = sorted({getattr(row, along) for row in rows})
-        if len(others) != 1 or len(places) < 2:
+        if len(others) != 1 or len(sizes) < 2:
             return None
-        sizes = [
-            np.mean([abs(row.multiplier or 0.0) for row in rows if getattr(row, along) == place])
-            for place in places
-        ]
-        return float(np.polyfit(scale(np.array(places, dtype=np.float64)), np.log(sizes), 1)[0])
+        places = sorted(sizes)
+        means = [np.mean(sizes[place]) for place in places]
+        x = scale(np.array(places, dtype=np.float64))
+        slope, _ = np.polyfit(x, np.log(means), 1)
+        return float(slope)
 
     def to_frame(self) -> Any:
         """Return one row per solution as a pandas DataFrame.
@@ -117,25 +123,27 @@ class Structure:
 
     def _facts(self) -> list[tuple[str, str]]:
         """Return what holds of all solutions, in words."""
-        ideal = sum(row.is_ideal for row in self.rows)
+        rows = self.rows
+        ideal = sum(row.is_ideal for row in rows)
         facts = [
-            ("support", _range([row.support for row in self.rows], "values")),
-            ("ideal", f"{ideal} of {len(self.rows)}: the support has the highest estimates"),
+            ("support", _range([row.support for row in rows], "values")),
+            ("ideal", f"{ideal} of {len(rows)}: the support has the highest estimates"),
             ("shift", self.shift),
-            ("blocks", _range([row.blocks for row in self.rows], "different values")),
-            ("bounds", _range([row.active_bounds for row in self.rows], "values at one")),
-            ("rows", _range([row.active_rows for row in self.rows], "hold with equality")),
+            ("blocks", _range([row.blocks for row in rows], "different values")),
+            ("bounds", _range([row.active_bounds for row in rows], "values at one")),
+            ("rows", _range([row.active_rows for row in rows], "hold with equality")),
         ]
-        degrees = [row.degrees_of_freedom for row in self.rows]
-        if None not in degrees:
-            facts.append(("freedom", _range([one or 0 for one in degrees], "dimensions")))
+        degrees = [row.degrees_of_freedom for row in rows]
+        freedoms = [degree for degree in degrees if degree is not None]
+        # A range of some solutions would read as one of all.
+        if len(freedoms) == len(degrees):
+            facts.append(("freedom", _range(freedoms, "dimensions")))
         if self.exponent_of_n is not None:
             power = f"n^{self.exponent_of_n:.2f}"
             facts.append(("in n", f"the multiplier is proportional to {power}"))
         if self.rate_of_epsilon is not None:
-            facts.append(
-                ("in ε", f"the multiplier is proportional to exp({self.rate_of_epsilon:.2f} ε)")
-            )
+            power = f"exp({self.rate_of_epsilon:.2f} ε)"
+            facts.append(("in ε", f"the multiplier is proportional to {power}"))
         return facts
 
     def _table(self) -> tuple[tuple[str, ...], list[list[str]]]:
@@ -218,10 +226,9 @@ def structure(
         solution = problem.solve(stack)
         formulation = solution.problem
         reader = _Reader.of(formulation, solution.start)
-        multipliers = np.broadcast_to(
-            solution.certificate.sum_multiplier, solution.frequencies.shape[:-1]
-        )
-        for trial in np.ndindex(stack.frequencies.shape[:-1]):
+        trials = solution.frequencies.shape[:-1]
+        multipliers = np.broadcast_to(solution.certificate.sum_multiplier, trials)
+        for trial in np.ndindex(trials):
             f = solution.frequencies[trial]
             row, kinds = reader.row(stack, f, stack.frequencies[trial], float(multipliers[trial]))
             rows.append(row)
@@ -229,11 +236,12 @@ def structure(
             points.append(f)
     # A kind may hold for one solution by chance, as with one value left: all have to agree.
     common = [kind for kind in KINDS if all(kind in kinds for kinds in holding)]
+    vectors = [stack.frequencies.reshape(-1, stack.d) for stack in stacks]
     return Structure(
         problem=formulation,
         rows=tuple(rows),
         shift=common[0] if common else OTHER,
-        estimates=closed(np.concatenate([s.frequencies.reshape(-1, s.d) for s in stacks])),
+        estimates=closed(np.concatenate(vectors)),
         frequencies=closed(np.stack(points)),
     )
 
@@ -285,16 +293,29 @@ class _Reader:
         """Return the reader of a problem's solutions for estimates of this size."""
         d = start.d
         setting = Setting.of(problem, start)
-        parts = [rows_of(one, d) for one in problem.constraints if one.box(d) is None]
-        rows = [part for part in parts if part is not None]
+        lower, upper = setting.box
+        beside_bounds = [part for part in problem.constraints if part.box(d) is None]
+        # Without any rows the arrays still need their shapes.
+        matrices = [np.zeros((0, d))]
+        row_lower = [np.zeros(0)]
+        row_upper = [np.zeros(0)]
+        is_complete = True
+        for constraint in beside_bounds:
+            rows = rows_of(constraint, d)
+            if rows is None:
+                is_complete = False
+                continue
+            matrices.append(rows.matrix.toarray())
+            row_lower.append(rows.lower)
+            row_upper.append(rows.upper)
         return cls(
             setting=setting,
-            lower=np.full(d, -np.inf) if setting.lower is None else setting.lower,
-            upper=np.full(d, np.inf) if setting.upper is None else setting.upper,
-            matrix=np.concatenate([np.zeros((0, d)), *(part.matrix.toarray() for part in rows)]),
-            row_lower=np.concatenate([np.zeros(0), *(part.lower for part in rows)]),
-            row_upper=np.concatenate([np.zeros(0), *(part.upper for part in rows)]),
-            is_complete=len(rows) == len(parts),
+            lower=lower,
+            upper=upper,
+            matrix=np.concatenate(matrices),
+            row_lower=np.concatenate(row_lower),
+            row_upper=np.concatenate(row_upper),
+            is_complete=is_complete,
         )
 
     def row(
@@ -308,14 +329,15 @@ class _Reader:
         # Equations are active too: both of their sides hold.
         is_active = (values <= self.row_lower + NEAR) | (values >= self.row_upper - NEAR)
         kinds = kinds_of(support)
+        count = int(is_free.sum())
         row = StructureRow(
             epsilon=getattr(stack.oracle, "epsilon", None),
             n=stack.n,
-            support=int(is_free.sum()),
+            support=count,
             is_ideal=_is_ideal(support, start[is_low]),
             shift=kinds[0] if kinds else OTHER,
             blocks=len(np.unique(support.block)),
-            active_bounds=int(len(f) - is_free.sum()),
+            active_bounds=len(f) - count,
             active_rows=int(is_active.sum()),
             degrees_of_freedom=self._freedom(is_free, is_active),
             multiplier=None if self.setting.total is None else multiplier,

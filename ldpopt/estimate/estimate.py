@@ -262,7 +262,11 @@ class FrequencyEstimate(TracedFrequencies):
         if not isinstance(sets, Mapping):
             return ends
         lower, upper = ends
-        return {name: (lower[..., i][()], upper[..., i][()]) for i, name in enumerate(names)}
+        by_name = {}
+        for i, name in enumerate(names):
+            # Of one vector of estimates a number, not an array without axes.
+            by_name[name] = (lower[..., i][()], upper[..., i][()])
+        return by_name
 
     def _ends(
         self, level: float, sets: Sets | None, *, simultaneous: bool, selected: int | None

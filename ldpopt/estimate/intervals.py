@@ -187,9 +187,11 @@ def _answers_and_ends(
 ) -> tuple[Array, Array, Array]:
     """Return the answers, unbiased, and the ends of their intervals."""
     z = reach_of(level)
-    size: Array = np.ones(1)
-    answers = frequencies
-    if members is not None:
+    if members is None:
+        # Every value by itself has the same size, which is one number then.
+        size: Array = np.ones(1)
+        answers = frequencies
+    else:
         size = np.asarray(members.sum(axis=1), dtype=np.float64)
         answers = totals(frequencies, members)
     constant, slope = noise.answer_variance(frequencies, members, centred=centred)
@@ -220,7 +222,6 @@ def _answers_and_ends(
     small = counted & _is_small(n, protocol, size, z)
     at = np.flatnonzero(np.broadcast_to(small, answers.shape[-1:]))
     if at.size:
-        # Every value by itself has the same size, which is one number then.
         sizes = size if members is None else size[at]
         ends = _of_small_counts(answers[..., at], n, protocol, sizes, level)
         lower[..., at], upper[..., at] = ends
@@ -407,8 +408,10 @@ def _is_rough(n: int, shares: ReportShares, z: float) -> NDArray[np.bool_]:
     sd = np.sqrt(n * smallest)
     is_skewed = z**3 * shares.skewness / 6 > _SKEWED * math.sqrt(n)
     # Beyond a level of 0.95 a tail is smaller than that: an error is then a part of the tail.
-    allowed = min(_LATTICE, _SKEWED * NormalDist().cdf(-z))
-    is_coarse = NormalDist().pdf(z) * shares.step > 2 * allowed * sd
+    normal = NormalDist()
+    allowed = min(_LATTICE, _SKEWED * normal.cdf(-z))
+    # Half a step of the lattice moves a tail by the density there times half a step over sd.
+    is_coarse = normal.pdf(z) * shares.step > 2 * allowed * sd
     return np.asarray(is_skewed | is_coarse)
 
 

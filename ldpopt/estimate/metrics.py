@@ -243,7 +243,8 @@ def law_limit(estimate: FrequencyEstimate, truth: ArrayLike) -> NDArray[np.float
     # Pieces without width have all their points in one place.
     f, place = np.unique(points, return_inverse=True)
     mass = np.bincount(place, weights).astype(np.float64)
-    return _best_means(raw.ravel(), f, mass, _common_variance(noise, f)).reshape(raw.shape)
+    means = _best_means(raw.ravel(), f, mass, _common_variance(noise, f))
+    return means.reshape(raw.shape)
 
 
 def _checked_for_limit(
@@ -294,8 +295,10 @@ def _points_of_pieces(
     high = np.minimum(ascending + above, 1.0)
     # Parts of a standard deviation at most, on each of which four points are exact to 1e-8.
     parts = np.maximum(np.ceil((high - low) / sd), 1.0).astype(np.int64)
+    # One entry per part: the piece it belongs to, and its number within that piece.
     piece = np.repeat(np.arange(len(true)), parts)
-    part = np.arange(len(piece)) - np.repeat(np.cumsum(parts) - parts, parts)
+    parts_before = np.cumsum(parts) - parts
+    part = np.arange(len(piece)) - parts_before[piece]
     width = ((high - low) / parts)[piece]
     middle = low[piece] + (part + 0.5) * width
     places, weights = np.polynomial.legendre.leggauss(_POINTS)
@@ -324,7 +327,7 @@ def _best_means(
     mass: NDArray[np.float64],
     variance: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return the posterior mean of each raw estimate under masses on frequencies f, all vectors."""
+    """Return the posterior mean of each raw estimate under masses on the frequencies f."""
     fixed = np.log(mass) - 0.5 * np.log(variance)
     result = np.empty_like(raw)
     # The products of all estimates with all truths would take gigabytes for a million values.

@@ -29,8 +29,8 @@ _SAME_RATIO = 4 * float(np.finfo(np.float64).eps)
 class Noise(Immutable):
     """The variance of unbiased estimates f̃ about true frequencies f: constant + slope f.
 
-    ``Noise.of_reports(n, protocol)`` derives it from the reports. By hand it is a vector of
-    variances, of estimates whose errors are independent between values.
+    ``Noise.of_reports(n, protocol)`` derives it from the reports. Noise given by hand is a vector
+    of variances; the errors of different values are then independent.
 
     Parameters
     ----------
@@ -284,9 +284,8 @@ class Noise(Immutable):
     ) -> tuple[Array, Array]:
         """Return (α, β): the answer to a set query has the variance α + β F, F its true frequency.
 
-        See ``PureProtocol.answer_variance``, here divided by n. Of noise given by hand, with
-        slopes that differ within a set, β is the largest of them: the variance is then at most
-        α + β F.
+        See ``PureProtocol.answer_variance``, here divided by n. Where noise was given by hand and
+        slopes differ within a set, β is the largest of them: the variance is then at most α + β F.
 
         Parameters
         ----------
@@ -314,11 +313,14 @@ class Noise(Immutable):
             return alpha / n, beta / n
         d = frequencies.shape[-1]
         # Errors are independent here, so that the variances of a set's values add up.
-        constant, slope = (np.broadcast_to(x, d) for x in (self.constant, self.slope))
+        constant = np.broadcast_to(self.constant, d)
+        slope = np.broadcast_to(self.slope, d)
         if members is None:
             return constant, slope
-        # With one slope per value the variance of a set depends on more than F: bound it.
-        steepest = np.array([slope[row.indices].max(initial=slope.min()) for row in members])
+        # With one slope per value the variance of a set depends on more than F: bound it. An empty
+        # set gets the smallest slope, as any would do.
+        flattest = slope.min()
+        steepest = np.array([slope[row.indices].max(initial=flattest) for row in members])
         return np.asarray(members @ constant), steepest
 
     def __repr__(self) -> str:

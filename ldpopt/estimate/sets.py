@@ -98,11 +98,8 @@ def _indexed(
     rows: list[ArrayLike], names: Sequence[object], labels: Sequence[str] | None
 ) -> list[ArrayLike]:
     """Return sets with the index of each label; those of indices stay as they are."""
-    for row, name in zip(rows, names, strict=True):
-        # Read letter by letter, it would be a set of other labels.
-        if isinstance(row, str | bytes):
-            raise InvalidTypeError(f"set {name!r} is the text {row!r}: pass a list, [{row!r}]")
-    if labels is None or all(isinstance(row, np.ndarray) and _is_numeric(row) for row in rows):
+    _require_no_texts(rows, names)
+    if labels is None or all(_is_numeric(row) for row in rows):
         return rows
     index = {label: i for i, label in enumerate(labels)}
     shared = {label for label, count in Counter(labels).items() if count > 1}
@@ -119,11 +116,18 @@ def _indexed(
     return result
 
 
+def _require_no_texts(rows: list[ArrayLike], names: Sequence[object]) -> None:
+    for row, name in zip(rows, names, strict=True):
+        # Read letter by letter, it would be a set of other labels.
+        if isinstance(row, str | bytes):
+            raise InvalidTypeError(f"set {name!r} is the text {row!r}: pass a list, [{row!r}]")
+
+
 def _has_text(row: ArrayLike) -> bool:
     # Arrays of numbers need no look at each of them.
-    return (
-        not _is_numeric(row) and np.iterable(row) and any(isinstance(member, str) for member in row)
-    )
+    if _is_numeric(row) or not np.iterable(row):
+        return False
+    return any(isinstance(member, str) for member in row)
 
 
 def _is_numeric(row: ArrayLike) -> bool:

@@ -158,7 +158,7 @@ class TracedFrequencies(Immutable):
 
     @property
     def numbers(self) -> tuple[int | None, bytes]:
-        """The number of reports and the frequencies, bit by bit: the same of the same collection.
+        """The number of reports and the frequencies, bit by bit: equal for the same collection.
 
         Examples
         --------

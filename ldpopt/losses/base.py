@@ -104,7 +104,7 @@ class EffectiveDomain:
 
 
 class Structure:
-    """What else is known of the loss as a function: convex, nothing more, unless stated here."""
+    """What else is known of the loss as a function: by default that it is convex, and no more."""
 
     convex: ClassVar[bool] = True
     """Whether the loss is convex; if not, paths minimise its ``majorant`` step by step."""
@@ -746,11 +746,14 @@ class WeightedSum(SeparableLoss):
         """The sum of the terms' smooth parts."""
         if not (self.has_kinks or self.has_shared_kinks):
             return self
-        stated = [(weight, term.smooth_part) for weight, term in self.parts]
-        smooth = [(weight, part) for weight, part in stated if part is not None]
-        if not smooth:
-            return None
-        return WeightedSum([part for _, part in smooth], [weight for weight, _ in smooth])
+        terms = []
+        weights = []
+        for weight, term in self.parts:
+            smooth = term.smooth_part
+            if smooth is not None:
+                terms.append(smooth)
+                weights.append(weight)
+        return WeightedSum(terms, weights) if terms else None
 
     def expression(self, f: cp.Expression, estimate: FrequencyEstimate) -> cp.Expression:
         """Return the weighted sum of the parts with shared kinks."""

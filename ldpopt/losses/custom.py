@@ -275,13 +275,15 @@ class StatedLoss(Loss):
         stated = numeric if self._open is None else self._open
         parameters = [p for p in parameters_of([stated]) if p.id != self._y.id]
         self._parameters = tuple(parameters)
-        self._values = tuple(
-            np.asarray(values.get(p.id, p.value), dtype=np.float64) for p in parameters
-        )
-        # The caller may change a parameter at any time: certificates come later.
+        # The caller may change a parameter at any time, and certificates come later: the numbers
+        # are those of this moment.
+        numbers = []
         self._numbers = {}
-        for parameter, value in zip(parameters, self._values, strict=True):
-            self._numbers[parameter.id] = cp.Constant(value)
+        for parameter in parameters:
+            number = values.get(parameter.id, parameter.value)
+            numbers.append(np.asarray(number, dtype=np.float64))
+            self._numbers[parameter.id] = cp.Constant(numbers[-1])
+        self._values = tuple(numbers)
 
     def _with_open_estimate(
         self, first: FrequencyEstimate, values: Mapping[int, Any], numeric: cp.Expression
@@ -377,7 +379,8 @@ class StatedLoss(Loss):
     def constants(self, estimate: FrequencyEstimate) -> tuple[float, ...]:
         """Return the unit in which the loss of equal frequencies is of order 1."""
         uniform = np.full(estimate.d, 1 / estimate.d)
-        first = estimate[(0,) * (estimate.frequencies.ndim - 1)]
+        first_trial = (0,) * (estimate.frequencies.ndim - 1)
+        first = estimate[first_trial]
         size = abs(float(self.value(uniform, first) - self.offset(first)))
         if not (np.isfinite(size) and size > 0):
             return (1.0,)

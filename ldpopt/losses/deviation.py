@@ -139,8 +139,8 @@ class L1To(FromReference, LeastAbsolute):
 class Huber(Deviation):
     """Σ h(f_v - f̃_v) with h(r) = ½ r² up to |r| = δ, and δ |r| - ½ δ² beyond (Huber 1964).
 
-    On bounds with at most one total the least squares solution minimises it too, as every convex
-    function that is the same for all deviations.
+    On bounds with at most one total the least squares solution minimises it too, as it does every
+    convex function that is the same for all deviations.
 
     Parameters
     ----------
@@ -212,10 +212,11 @@ class Huber(Deviation):
         """
         target = estimate.frequencies
         with np.errstate(divide="ignore", invalid="ignore"):
+            deviation = f - target
             # A deviation is rounded: the way is taken a little shorter.
             rounding = 4 * _EPS * (self.delta + np.abs(f) + np.abs(target))
-            up = (self.delta - (f - target) - rounding) / (upper - f)
-            down = (self.delta + (f - target) - rounding) / (f - lower)
+            up = (self.delta - deviation - rounding) / (upper - f)
+            down = (self.delta + deviation - rounding) / (f - lower)
             share = np.clip(np.fmin(up, down), 0.0, 1.0)
         return np.asarray(share * (2 - share))
 

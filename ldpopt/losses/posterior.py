@@ -138,13 +138,14 @@ class PosteriorMean(LeastSquares):
         """Return Σ Var[F_v], shape (...)."""
         if estimate not in self._variances:
             observed = self._observed(estimate)
-            variances = [
-                # Raw estimates are left as they are, with the variance of a count of 0.
-                np.full(part.frequencies.shape[:-1], part.d * part.sigma**2)
-                if keeps_raw(part, observed, self.prior)
-                else _total_variance(self.prior, part)
-                for _, part in noise_classes(observed)
-            ]
+            variances = []
+            for _, part in noise_classes(observed):
+                if keeps_raw(part, observed, self.prior):
+                    # Raw estimates are left as they are, with the variance of a count of 0.
+                    trials = part.frequencies.shape[:-1]
+                    variances.append(np.full(trials, part.d * part.sigma**2))
+                else:
+                    variances.append(_total_variance(self.prior, part))
             self._variances[estimate] = locked(np.sum(variances, axis=0))
         return self._variances[estimate]
 

@@ -443,9 +443,10 @@ class GaussianMLE(SeparableLoss):
         growth = noise.b * f
         variance = noise.a + growth
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.abs((f - estimate.frequencies) / variance)
-            relative = 1 + (np.abs(noise.a) + np.abs(growth)) / np.abs(variance)
-            error = 8 * _EPS * relative * ratio * (2 + np.abs(noise.b) * ratio)
+            ratio = np.abs((f - target) / variance)
+            # How much larger the variance's terms are than itself, where they cancel.
+            cancelled = (np.abs(noise.a) + np.abs(growth)) / np.abs(variance)
+            error = 8 * _EPS * (1 + cancelled) * ratio * (2 + np.abs(noise.b) * ratio)
         # At the end of the domain the gradient is infinite, and has no error.
         return np.where(np.isfinite(error), error, 0.0)
 
@@ -484,7 +485,8 @@ def relative_roundings(ends: Array, target_ends: Array, a: Any, b: Any) -> float
     growths = b * ends
     smallest = a + growths.min()
     size = abs(a) + np.abs(growths).max()
-    steepest = abs(b) * max(ends.max() - target_ends.min(), target_ends.max() - ends.min())
+    farthest = max(ends.max() - target_ends.min(), target_ends.max() - ends.min())
+    steepest = abs(b) * farthest
     # Halves and eighths, so that the rounding of these numbers themselves does not count.
     if not (smallest > size / 8 and steepest < smallest / 2):
         return None

@@ -135,12 +135,13 @@ class BitInformation(Immutable):
     def covariance(self, n: int) -> Covariance:
         """Return the covariance of start + step, of n reports, about the frequencies of the users.
 
-        It is J⁻¹/n on Σh = 0 less what users vary who are drawn themselves, (diag f - f fᵀ)/n.
+        It is J⁻¹/n on Σh = 0, less the variance of drawing the users themselves, (diag f - f fᵀ)/n.
         """
         diagonal, basis = self.parts()
         ones = _solved(diagonal, basis, np.ones((len(diagonal), 1)))
-        inner = np.eye(basis.shape[1]) + basis.T @ (basis / diagonal[:, None])
         k = basis.shape[1]
+        scaled = basis / diagonal[:, None]
+        inner = np.eye(k) + basis.T @ scaled
         # The inverse of the information by Woodbury's formula, on steps whose sum is 0. From it the
         # covariance of the users' values, diag(f) - f fᵀ, is taken: their own frequencies are the
         # truth here.
@@ -148,7 +149,7 @@ class BitInformation(Immutable):
         core[:k, :k] = -np.linalg.inv(inner)
         core[k, k] = -1 / ones.sum()
         core[k + 1, k + 1] = 1.0
-        columns = np.column_stack([basis / diagonal[:, None], ones, self.start])
+        columns = np.column_stack([scaled, ones, self.start])
         independent = 1 / diagonal
         # Rounding must not leave a value without a variance.
         left = np.maximum(independent - self.start, _SMALLEST * independent)
@@ -176,7 +177,7 @@ def _decays(start: Array, more: float, t: Array) -> Array:
 
 
 def diagonal_of_sets(start: Array, more: float, size: int) -> Array:
-    """Return D, shape (d,), where every report supports ``size`` of d values: without neglect.
+    """Return D exactly, shape (d,), where every report supports ``size`` of d values.
 
     A member leaves fewer places to the others. With x_v = e^(-t(r-1) f_v), the mean of Π x over the
     members of all sets is the coefficient of z^size in Π (1 + z x_v), over that of (1 + z)^d; it is
@@ -204,6 +205,7 @@ def diagonal_of_sets(start: Array, more: float, size: int) -> Array:
     # At this radius the terms cancel least where frequencies are flat.
     radius = size / (d - size)
     z = radius * np.exp(1j * angle)
+    # The logarithm of how many sets of this size there are, the coefficient of z^size in (1 + z)^d.
     log_sets = math.lgamma(d + 1) - math.lgamma(size + 1) - math.lgamma(d - size + 1)
     logs = -t[:, None] - 1j * size * angle - log_sets - size * math.log(radius)
     # In blocks of values: all of them on all points would not fit into memory.
@@ -213,6 +215,7 @@ def diagonal_of_sets(start: Array, more: float, size: int) -> Array:
     for block in blocks:
         x = _decays(start[block], more, t)
         logs = logs + np.log1p(x[:, :, None] * z).sum(axis=0)
+    # Weights of the points (t, z) in the mean over sets and the integral over t.
     omega = np.exp(logs) * count * width[:, None] / (1 + more * size / d)
     diagonal = np.empty(d)
     for block in blocks:

@@ -45,7 +45,7 @@ def tables_of(values: Whole) -> Whole:
 
 
 def of_values(of_bytes: Whole, d: int) -> Whole:
-    """Return what each of d values has, from what each byte of each column has, (bytes, 256)."""
+    """Return the sums of d values from those of each byte of each column, shape (bytes, 256)."""
     return np.asarray((of_bytes @ _BITS_OF).reshape(-1)[:d])
 
 

@@ -80,14 +80,16 @@ class IndexInformation:
         """Return tr(J⁻¹) on Σ = 0: the variances of all values, times the number of reports."""
         d = self.form.d
         if d <= _EXACT:
-            return float(np.trace(self.solve(np.eye(d) - 1 / d)))
+            inverse = self.solve(np.eye(d) - 1 / d)
+            return float(np.trace(inverse))
         # xᵀ J⁻¹ x of random signs x has the trace as its mean; J⁻¹ is nearly a multiple of I, so
         # that it hardly varies.
         signs = np.random.default_rng(_SEED).choice([-1.0, 1.0], (_DIRECTIONS, d))
         centred = signs - signs.mean(axis=1, keepdims=True)
         quadratic = np.sum(centred * self.solve(centred), axis=1)
         # Each direction by its own length, which centring has shortened.
-        return float(np.mean(quadratic / _squares(centred)[:, 0]) * (d - 1))
+        mean_variance = np.mean(quadratic / _squares(centred)[:, 0])
+        return float(mean_variance * (d - 1))
 
     def _times(self, rows: Array) -> Array:
         """Return J x on Σ = 0 for each row."""

@@ -148,16 +148,25 @@ def report_shares(
         weights = mean - mean.mean() if centred else mean
         supported = form.sums(weights)
         # What each report adds: N Eq. 4 for the set, and its constant part where it is centred.
-        share = (supported - q * weights.sum()) / (p - q) + (mean - weights)[0]
+        constant = (mean - weights)[0]
+        share = (supported - q * weights.sum()) / (p - q) + constant
         # Moments of the share given each value: the mean itself is 0 or 1, and so are its powers.
-        square, cube = (
-            (inside - outside) * form.counts(power) + outside * power.sum()
-            for power in (share**2, share**3)
-        )
+        square = _given_values(form, share**2, inside, outside)
+        cube = _given_values(form, share**3, inside, outside)
         variance = square - mean
         third = cube - 3 * mean * square + 2 * mean
-        columns.append(_bounds(mean > 0, share, variance, third, _step(form, mean) / (p - q)))
-    return ReportShares(*np.array(columns).reshape(-1, len(ReportShares._fields)).T)
+        step = _step(form, mean) / (p - q)
+        columns.append(_bounds(mean > 0, share, variance, third, step))
+    # One row per set, also where there is no set at all.
+    table = np.array(columns).reshape(-1, len(ReportShares._fields))
+    return ReportShares(*table.T)
+
+
+def _given_values(form: IndexForm, of_index: Array, inside: Array, outside: Array) -> Array:
+    """Return the expectation of a number that the sent index has, given each value: shape (d,)."""
+    # All indices with the probability of other ones, then what supporting ones have beyond it.
+    moments = (inside - outside) * form.counts(of_index) + outside * of_index.sum()
+    return np.asarray(moments)
 
 
 def _bounds(
@@ -244,8 +253,8 @@ class IndexCovariance(Covariance):
     def draws(self, count: int, rng: np.random.Generator) -> Array:
         """Return normal vectors with this covariance and mean 0, shape (count, d).
 
-        Above a few thousand values, for which no matrix is factored, they have a little more: the
-        variance of users who are drawn themselves, f_v (1 - f_v) beside one of 4 and more.
+        Above a few thousand values, for which no matrix is factored, their variance is a little
+        larger, by that of drawing the users themselves: f_v (1 - f_v), beside 4 and more.
         """
         if self.d <= _FACTORED:
             standard = rng.standard_normal((count, self.d))
@@ -304,7 +313,7 @@ class IndexCovariance(Covariance):
 
 
 def _root(matrix: Array) -> Array:
-    """Return R with R Rᵀ the symmetric matrix: by Cholesky, or where it is singular by its axes."""
+    """Return R with R Rᵀ the symmetric matrix: by Cholesky, or eigenvectors if it is singular."""
     try:
         return np.asarray(np.linalg.cholesky(matrix))
     except np.linalg.LinAlgError:

@@ -99,29 +99,30 @@ class Auto(Blend):
         shapes = dictionaries(binned, edges)
         families = [family(binned, edges) for family in FAMILIES.values()]
         density = _Densities(binned, support, shapes + families)
-        fits = [
-            penalised_weights(part, binned.size, PSEUDO_COUNT, TOLERANCE)
-            for part in density.parts[: len(shapes)]
-        ]
+        of_shapes = density.parts[: len(shapes)]
+        of_families = density.parts[len(shapes) :]
+        fits = [penalised_weights(part, binned.size, PSEUDO_COUNT, TOLERANCE) for part in of_shapes]
         mixture = _mixture(density, shapes, fits)
         evidence = [mixture.log_evidence]
+        # Of the mixture and of each family: how its own components share its weight.
         within = [mixture.dictionaries]
         total = sum(_PRIOR_WEIGHTS.values())
-        for name, part in zip(FAMILIES, density.parts[len(shapes) :], strict=True):
+        for name, part in zip(FAMILIES, of_families, strict=True):
             of_law, log_mean = _averaged(part, binned.size)
             # The families share the half that the mixture does not have.
             evidence.append(log_mean + math.log(_PRIOR_WEIGHTS[name] / total))
             within.append(of_law)
         shares = _normalised(evidence)
+        probabilities = [share * part for share, part in zip(shares, within, strict=True)]
         names = (_MIXTURE, *FAMILIES)
         return cls(
-            support,
-            np.concatenate([mixture.masses, *families]),
-            np.concatenate([share * part for share, part in zip(shares, within, strict=True)]),
-            binned.n,
-            max(fit.gap for fit in fits),
-            tuple(zip(names, shares.tolist(), strict=True)),
-            tuple(mixture.dictionaries.tolist()),
+            support=support,
+            laws=np.concatenate([mixture.masses, *families]),
+            probabilities=np.concatenate(probabilities),
+            n=binned.n,
+            gap=max(fit.gap for fit in fits),
+            shares=tuple(zip(names, shares.tolist(), strict=True)),
+            dictionaries=tuple(mixture.dictionaries.tolist()),
         )
 
 
@@ -148,7 +149,7 @@ class _Densities:
         self.firsts = np.split(first, ends, axis=1)
 
     def risks(self, masses: Array, fits: list[PenalisedWeights]) -> list[FitRisk]:
-        """Return the risk of each fitted dictionary, of which masses are given; they are first."""
+        """Return the risk of each fitted dictionary, given its masses; dictionaries come first."""
         # The factors of the rows depend on the support alone: they are those of the first call.
         seconds = self.binned.likelihoods(self.support, masses * self.support**2)
         parts = zip(self.parts, self.firsts, fits, seconds.T, strict=False)
@@ -163,11 +164,13 @@ def _mixture(density: _Densities, shapes: list[Array], fits: list[PenalisedWeigh
     masses = np.array([fit.weights @ shape for fit, shape in zip(fits, shapes, strict=True)])
     risks = density.risks(masses, fits)
     # Exponential weights: dictionaries of nearly the same risk share, clearly worse ones drop out.
-    weights = _normalised([-fit.risk / _TEMPERATURE for fit in risks])
+    weights = _normalised([-each.risk / _TEMPERATURE for each in risks])
+    # The parts of the dictionaries come first, those of the families behind them have no fit.
     fitted = zip(density.parts, fits, strict=False)
-    likelihood = weights @ np.array([part @ fit.weights for part, fit in fitted])
-    freedom = float(weights @ np.array([fit.refit for fit in risks]))
-    log_likelihood = float(density.binned.size @ np.log(likelihood))
+    likelihoods = np.array([part @ fit.weights for part, fit in fitted])
+    refits = np.array([each.refit for each in risks])
+    freedom = float(weights @ refits)
+    log_likelihood = float(density.binned.size @ np.log(weights @ likelihoods))
     return _Mixture(masses, log_likelihood - _NATS_PER_DEGREE * freedom, weights)
 
 

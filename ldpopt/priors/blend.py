@@ -1,4 +1,4 @@
-"""A prior that is one of several laws, and it is not known which.
+"""A prior that is one of several laws, of which it is not known which one holds.
 
 All true counts follow the same law. So its probability is a matter of all estimates together, and
 one estimate more does not change it: the posterior of a count is the mean of those under each law,
@@ -21,9 +21,9 @@ from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.priors.base import Prior
 from ldpopt.priors.counts import finite_counts, freeze, require_masses
-from ldpopt.priors.discrete import Discrete
+from ldpopt.priors.discrete import Discrete, relative_terms
 from ldpopt.priors.noise import CountNoise
-from ldpopt.priors.quantiles import ROUNDED
+from ldpopt.priors.quantiles import reached_points
 
 Array = NDArray[np.float64]
 
@@ -160,29 +160,16 @@ class Blend(Prior):
     def _quantiles(self, y: Array, noise: CountNoise, shares: Array) -> Array:
         result = np.empty(shares.shape)
         for terms in self._terms(y, noise):
-            upto = np.cumsum(terms.weight, axis=1)
-            total = upto[:, -1:]
-            for end, share in zip(result, shares, strict=True):
-                # Of the rounded total, at which the sums end: every share below 1 is reached.
-                target = share[terms.rows, None] * ROUNDED * total
-                below = np.count_nonzero(upto < target, axis=1)
-                end[terms.rows] = self.support[below]
+            rows = terms.rows
+            result[:, rows] = reached_points(terms.weight, shares[:, rows], self.support)
         return result
 
     def _terms(self, y: Array, noise: CountNoise) -> Iterator[_Terms]:
         """Yield what the posteriors of some estimates at a time are made of."""
-        nearest = np.clip(y, *self._ends)
-        log_weights = np.log(self.weights)
         from ldpopt.priors.product_kernels import product  # imports numba
 
-        # In blocks of estimates, so that memory does not grow with their number.
-        step = max(1, _HELD // len(self.support))
-        for begin in range(0, len(y), step):
-            rows = slice(begin, begin + step)
-            ratio = noise.log_ratio(y[rows, None], self.support, nearest[rows, None])
-            logs = log_weights + ratio
-            top = logs.max(axis=1)
-            kernel = np.exp(logs - top[:, None])
+        nearest = np.clip(y, *self._ends)
+        for rows, kernel, top in relative_terms(y, noise, self.support, self.weights, _HELD):
             # Each is at least ``_SHARED``, since the largest term of the kernel is 1.
             densities = product(kernel, self._relative)
             weight = kernel * product(self.probabilities / densities, self._relative.T)

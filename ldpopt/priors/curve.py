@@ -132,6 +132,7 @@ def interpolated(compute: Compute, y: Array, width: float) -> Array:
     smooth = indirect[is_accurate]
     x = cells.place(y[smooth], cell[is_accurate], width)
     result[:, smooth] = curves.at(curve[is_accurate], x)
+    # Where a polynomial falls short of the tolerance the cells are halved.
     rest = indirect[~is_accurate]
     result[:, rest] = interpolated(compute, y[rest], width / 2)
     return result

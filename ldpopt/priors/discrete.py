@@ -16,7 +16,7 @@ from ldpopt.priors.base import Prior
 from ldpopt.priors.counts import freeze, require_masses
 from ldpopt.priors.curve import CHUNK
 from ldpopt.priors.noise import CountNoise
-from ldpopt.priors.quantiles import ROUNDED
+from ldpopt.priors.quantiles import reached_points
 
 Array = NDArray[np.float64]
 
@@ -114,32 +114,10 @@ class Discrete(Prior):
         shares: Array,
     ) -> Array:
         result = np.empty(shares.shape)
-        for terms in self._terms(y, noise):
+        for terms in relative_terms(y, noise, self.support, self.weights, _HELD):
             rows = terms.rows
-            upto = np.cumsum(terms.weight, axis=1)
-            total = upto[:, -1:]
-            for end, share in zip(result, shares, strict=True):
-                # Of the rounded total, at which the sums end: so every share below 1 is reached.
-                target = share[rows, None] * ROUNDED * total
-                below = np.count_nonzero(upto < target, axis=1)
-                end[rows] = self.support[below]
+            result[:, rows] = reached_points(terms.weight, shares[:, rows], self.support)
         return result
-
-    def _terms(self, y: Array, noise: CountNoise) -> Iterator[_Terms]:
-        """Yield the terms of the posteriors, some estimates at a time."""
-        # Densities are relative to that at the nearest end: far outside they would all underflow.
-        nearest = np.clip(y, *self._ends)
-        log_weights = np.log(self.weights)
-        # A dense support with many estimates would take their product in memory.
-        step = max(1, _HELD // len(self.support))
-        for begin in range(0, len(y), step):
-            rows = slice(begin, begin + step)
-            ratio = noise.log_ratio(y[rows, None], self.support, nearest[rows, None])
-            logs = log_weights + ratio
-            # Relative to the largest term of each estimate no exponential overflows.
-            top = logs.max(axis=1)
-            weight = np.exp(logs - top[:, None])
-            yield _Terms(rows, weight)
 
     @classmethod
     def fit(
@@ -152,11 +130,40 @@ class Discrete(Prior):
         raise InvalidInputError("Discrete is a prior as given: fit NPMLE or Mixture")
 
 
-class _Terms(NamedTuple):
-    """π(u) φ(y-u) of some estimates, shape (r, points), over the largest of each estimate."""
+class RelativeTerms(NamedTuple):
+    """π(u) φ(y-u) of some estimates, shape (r, points), over the largest of each estimate.
+
+    Attributes
+    ----------
+    rows
+        Which estimates.
+    weight
+        The terms.
+    top
+        The logarithm of the largest, with φ relative to its value at the nearest end, shape (r,).
+    """
 
     rows: slice
     weight: Array
+    top: Array
+
+
+def relative_terms(
+    y: Array, noise: CountNoise, support: Array, weights: Array, held: int
+) -> Iterator[RelativeTerms]:
+    """Yield the terms of posteriors on support points, about ``held`` of them at a time."""
+    # Densities are relative to that at the nearest end: far outside they would all underflow.
+    nearest = np.clip(y, float(support[0]), float(support[-1]))
+    log_weights = np.log(weights)
+    # A dense support with many estimates would take their product in memory.
+    step = max(1, held // len(support))
+    for begin in range(0, len(y), step):
+        rows = slice(begin, begin + step)
+        ratio = noise.log_ratio(y[rows, None], support, nearest[rows, None])
+        logs = log_weights + ratio
+        # Relative to the largest term of each estimate no exponential overflows.
+        top = logs.max(axis=1)
+        yield RelativeTerms(rows, np.exp(logs - top[:, None]), top)
 
 
 def _float_array(what: str, values: ArrayLike) -> Array:

@@ -80,7 +80,8 @@ def fit_risk(
     curvature = product(rows.T, rows)
     curvature.flat[:: len(weights) + 1] += pseudo_count / weights**2
     responses = product(moves.T, moves * size[:, None])
-    refit = float(np.trace(np.linalg.solve(curvature, responses))) / variance
+    through_weights = np.linalg.solve(curvature, responses)
+    refit = float(np.trace(through_weights)) / variance
     distance = size @ (mean - binned.y) ** 2
     slopes = size @ spread
     # Stein's formula in units of the noise's variance; the slope of a mean is its spread over it.

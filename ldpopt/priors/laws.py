@@ -100,7 +100,7 @@ def _means_above_zero(binned: Binned, highest: float) -> Array:
 
 
 def _beside_atom(binned: Binned, upto: Array, mean: Array) -> Array:
-    """Return laws with the mean n/d, of distribution functions above 0 and an atom at 0."""
+    """Return laws with the mean n/d: an atom at 0, and distribution functions above 0."""
     share = binned.mean / mean
     masses = share * _masses(upto)
     masses[:, :1] += 1 - share

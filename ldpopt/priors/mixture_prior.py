@@ -109,14 +109,11 @@ class Mixture(Discrete):
         fits = [penalised_weights(part, binned.size, PSEUDO_COUNT, TOLERANCE) for part in of_shapes]
         average = np.concatenate([fit.weights for fit in fits]) / len(fits)
         first_law = ends[-1]
-        law, simple = weigh_laws(
-            binned.size,
-            product(likelihoods[:, :first_law], average),
-            of_laws,
-            sizes,
-        )
+        of_average = product(likelihoods[:, :first_law], average)
+        law, simple = weigh_laws(binned.size, of_average, of_laws, sizes)
         # What the averaged mixture and the laws weigh, component by component.
-        weights = np.concatenate([(1 - simple) * average, simple * law]) @ components
+        shares = np.concatenate([(1 - simple) * average, simple * law])
+        weights = shares @ components
         gap = max(fit.gap for fit in fits)
         return cls(support, weights, binned.n, gap, simple)
 

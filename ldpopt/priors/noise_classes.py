@@ -68,7 +68,7 @@ def noise_classes(estimate: FrequencyEstimate) -> Iterator[tuple[Index, Frequenc
 
 
 def _shares(estimate: FrequencyEstimate, members: Index) -> NDArray[np.float64]:
-    """Return the part of the users that has one of some values, of each vector: shape (...)."""
+    """Return which part of the users has one of the given values, per vector: shape (...)."""
     variance = np.broadcast_to(estimate.noise.constant, estimate.d)
     inside = variance[members].sum()
     # Rounding must leave no variance below 0 where there are no others.

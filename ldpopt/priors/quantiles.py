@@ -15,8 +15,31 @@ from ldpopt.priors.summation import NODES, Runs
 Array = NDArray[np.float64]
 LogDensity = Callable[[Array], Array]
 
-ROUNDED = 1 - 1e-13
+_ROUNDED = 1 - 1e-13
 """Factor on the mass that a quantile must reach: a sum that equals it may round to less."""
+
+
+def reached_points(weight: Array, shares: Array, support: Array) -> Array:
+    """Return the smallest support points up to which estimates have shares of their weights.
+
+    Parameters
+    ----------
+    weight
+        Non-negative weights of the points, shape (m, points).
+    shares
+        In (0, 1), shape (r, m): r of each estimate.
+    support
+        The points, ascending.
+    """
+    upto = np.cumsum(weight, axis=1)
+    # The rounded total, at which the sums end: so every share below 1 is reached.
+    total = upto[:, -1:]
+    points = np.empty(shares.shape)
+    for of_share, share in zip(points, shares, strict=True):
+        target = share[:, None] * _ROUNDED * total
+        below = np.count_nonzero(upto < target, axis=1)
+        of_share[:] = support[below]
+    return points
 
 
 def quantiles(
@@ -70,7 +93,7 @@ def _reaching(mass: Array, target: Array) -> tuple[NDArray[np.int64], Array]:
     Shapes: mass (r, blocks), target (r,), the block (r, 1).
     """
     upto = np.cumsum(mass, axis=1)
-    needed = (target * ROUNDED)[:, None]
+    needed = (target * _ROUNDED)[:, None]
     below = np.count_nonzero(upto < needed, axis=1)
     last = mass.shape[1] - 1
     # Where rounding leaves the target above the whole mass, the last block has it.

@@ -72,7 +72,7 @@ def _with_gaps(runs: Runs, n: int) -> Runs:
 
 
 def _some_drawn(runs: Runs, draw: np.random.Generator) -> Runs:
-    """Return the runs, or as many drawn ones as there are counts to compare in each."""
+    """Return the runs, or some of them, drawn, if there are too many to compare counts in each."""
     largest = _CHECKED // _EACH
     if len(runs.first) <= largest:
         return runs

@@ -70,11 +70,13 @@ def penalised_newton(likelihoods: Array, size: Array, w: Array, c: float, limits
             hessian[j, j] += c / w[j] ** 2
         if not _solve(hessian, step, components):
             return np.inf
+        # How fast the step takes a weight to 0, at the most: at 1 the whole step just reaches it.
         shrink = 0.0
         for j in range(components):
-            if not -step[j] / w[j] <= shrink:
-                shrink = -step[j] / w[j]
-        # Written so that NaN ends the search.
+            rate = -step[j] / w[j]
+            # Written so that NaN is kept, and then ends the search.
+            if not rate <= shrink:
+                shrink = rate
         if not shrink < np.inf:
             return np.inf
         part = 1.0 if shrink < inside else inside / shrink
@@ -241,7 +243,7 @@ def _solve(matrix: Array, right: Array, size: int) -> bool:
 
 @compiled
 def _places_and_peaks(x: Array, score: Array) -> NDArray[np.intp]:
-    """Return the places that have weight, and peaks of the scores above 1; of equal ones one."""
+    """Return the places that have weight, and peaks of the scores above 1: one of equal peaks."""
     kept = np.empty(len(x), np.intp)
     count = 0
     for v in range(len(x)):
@@ -317,13 +319,15 @@ def _least_squares(columns: Array, share: Array, y: Array) -> bool:
         rising = -1
         steepest = _RISING
         for j in range(size):
-            if not free[j]:
-                slope = 1.0
-                for k in range(size):
-                    slope -= products[j, k] * y[k]
-                if slope > steepest:
-                    steepest = slope
-                    rising = j
+            if free[j]:
+                continue
+            slope = 1.0
+            for k in range(size):
+                slope -= products[j, k] * y[k]
+            if slope > steepest:
+                steepest = slope
+                rising = j
+        # No fixed value would grow: this is the minimum.
         if rising < 0:
             y /= y.sum()
             return True
@@ -353,7 +357,8 @@ def _to_minimum_on(products: Array, y: Array, free: NDArray[np.bool_]) -> bool:
         for j in range(count):
             now = y[places[j]]
             if target[j] <= 0.0:
-                part = min(part, now / (now - target[j]) if now > target[j] else 0.0)
+                until_zero = now / (now - target[j]) if now > target[j] else 0.0
+                part = min(part, until_zero)
         largest = 0.0
         for j in range(count):
             v = places[j]

@@ -169,8 +169,10 @@ def _step_of_bits(
     one, two, three = information.powers
     # The variance grows with the frequency as that of counts does, times one more ratio of means;
     # users who are drawn themselves, as the information has them, add f to it.
-    slope = (oracle.b + 1) * (one * three / two**2) - 1
-    noise = _noise(oracle, gain, slope, n, CovarianceAtStart(information, n), information.start)
+    ratio = one * three / two**2
+    slope = (oracle.b + 1) * ratio - 1
+    joint = CovarianceAtStart(information, n)
+    noise = _noise(oracle, gain, slope, n, joint, information.start)
     return information.step(score), noise
 
 
@@ -195,15 +197,17 @@ def _noise(
 ) -> RefinedNoise:
     """Return noise whose line constant + slope f is nearest to the variances at the start.
 
-    The line of many values, of the constant a/κ, is what one value tells of itself. The least
-    squares of relative errors mend what a known sum takes from it, most of all of few values.
+    Where values are many the constant is a/κ, the variance of one value by itself. The known sum
+    reduces it, most where values are few: least squares of the relative errors fit the line to
+    that.
     """
     exact = joint().diagonal
     constant = oracle.a / gain / n
     line = constant + slope / n * start
     # The second column is next to 0 where all frequencies are small: the first one decides there.
     columns = np.column_stack([line, constant * start]) / exact[:, None]
-    scale, more = np.linalg.lstsq(columns, np.ones(len(start)), rcond=_SAME_FREQUENCY)[0]
+    ones = np.ones(len(start))
+    scale, more = np.linalg.lstsq(columns, ones, rcond=_SAME_FREQUENCY)[0]
     fitted = max(float(scale), _LOWEST) * constant
     steeper = scale * slope / n + more * constant
     # A variance that falls with f stays above 0.
@@ -225,7 +229,7 @@ class CovarianceAtStart:
 
 @dataclass(frozen=True)
 class IndexCovarianceAtStart:
-    """The covariance of an estimate from indices: that of counts after Norm, of as many users more.
+    """The covariance of an estimate from indices: that of counts after Norm, of more users.
 
     Attributes
     ----------

@@ -215,7 +215,7 @@ def _labels(
 
 
 def _checked(oracle: FrequencyOracle, reports: Any) -> NDArray[Any]:
-    """Return reports after the checks of ``support_counts``, with a word about counts."""
+    """Return reports after the checks of ``support_counts``; an error tells counts from reports."""
     if isinstance(reports, FrequencyEstimate):
         raise InvalidTypeError(
             "refine needs the reports themselves, and an estimate holds no more than their counts"

@@ -210,7 +210,8 @@ class Collection:
         common = covariance @ np.ones(self.raw.d)
         sizes = self._sizes
         shared = sizes @ self.answered(common) / self.raw.d
-        return float(total - 2 * shared + sizes @ sizes * np.sum(common) / self.raw.d**2)
+        of_mean = sizes @ sizes * np.sum(common) / self.raw.d**2
+        return float(total - 2 * shared + of_mean)
 
     @cached_property
     def _common(self) -> Array:
@@ -263,11 +264,16 @@ class Collection:
         sd = np.sqrt(self.answer_variances)
         scale = np.divide(1.0, sd, out=np.zeros_like(sd), where=sd > 0)
         k = self.count
-        is_exact = k <= _EXACT
         # Rows of the identity give every entry of R, random signs the mean of what it does.
-        signs = np.eye(k) if is_exact else _signs(_SIGNS, k, rng)
-        squares = (self.answer_noise(signs * scale) * scale) ** 2
-        total = float(np.sum(squares)) / (1 if is_exact else _SIGNS)
+        if k <= _EXACT:
+            signs = np.eye(k)
+            repeated = 1
+        else:
+            signs = _signs(_SIGNS, k, rng)
+            repeated = _SIGNS
+        correlated = self.answer_noise(signs * scale) * scale
+        # tr(R²), the sum of the squares of R's entries.
+        total = float(np.sum(correlated**2)) / repeated
         return min(k**2 / total, float(k)) if total > 0 else 0.0
 
     @cached_property

@@ -79,26 +79,30 @@ class Evidence:
         """
         y = collection.raw.frequencies
         steps = moves.step * moves.vectors
+        # One stack for all: the estimate itself, then both ends of every move.
         stack = collection.moved(np.concatenate([y[None], y + steps, y - steps]))
         processed = rule(stack)
         answers = collection.answered(processed.frequencies, clip=processed.clip_answers)
         m = len(steps)
         ahead = answers[1 : 1 + m]
         behind = answers[1 + m :]
+        raw = collection.answers
+        # Central differences.
         moved = (ahead - behind) / (2 * moves.step)
         products = np.einsum("mk,mk->m", moves.tests, moved)
         trace = moves.total(products)
         if kind == "sure":
-            residual = answers[0] - collection.answers
+            residual = answers[0] - raw
             drawn = 2 * products if moves.are_draws else np.empty(0)
             total = float(residual @ residual) - collection.noise_total + 2 * trace
             return cls(total, residual, moved, drawn, moves)
-        away = np.sum((ahead - collection.answers) ** 2, axis=-1)
-        away = (away + np.sum((behind - collection.answers) ** 2, axis=-1)) / 2
-        residual = (ahead.mean(axis=0) + behind.mean(axis=0)) / 2 - collection.answers
-        total = float(np.mean(away)) - collection.noise_total + 2 * trace
+        squares_ahead = np.sum((ahead - raw) ** 2, axis=-1)
+        squares_behind = np.sum((behind - raw) ** 2, axis=-1)
+        squares = (squares_ahead + squares_behind) / 2
+        residual = (ahead.mean(axis=0) + behind.mean(axis=0)) / 2 - raw
+        total = float(np.mean(squares)) - collection.noise_total + 2 * trace
         bias = _DRIFT * moves.step * max(total, 0.0)
-        return cls(total, residual, moved, away + 2 * products, moves, bias)
+        return cls(total, residual, moved, squares + 2 * products, moves, bias)
 
     @classmethod
     def exact(
@@ -126,7 +130,7 @@ class Evidence:
         return cls(total, residual, passed, np.empty(0), noise)
 
     def variance(self, of_shift: float) -> float:
-        """Return the squared error to expect of ``total`` about the squared error of this draw.
+        """Return the expected squared difference of ``total`` from the squared error of this draw.
 
         By Stein's formula of second order (Bellec, Zhang 2021): with h = g - f̃, ∇h = J - I and
         all traces of A·ΣAᵀ, it is 4 hᵀΣh + 8 tr(Σ∇h) + 4 tr((∇h)²) + 2 tr(Σ²). The first term's
@@ -178,10 +182,11 @@ class Evidence:
         size = float(self.residual @ self.residual)
         along = of_shift / size if size > 0 else 0.0
         # The shift may lie where no noise is seen in this draw: at least the mean one is assumed.
-        along = max(along, noise.noise_square / noise.noise if noise.noise > 0 else 0.0)
-        low, high = _score_ends(self.total - passed, base, along, reach)
-        low = min(self.total - half, passed + low)
-        high = max(self.total + half, passed + high)
+        mean_along = noise.noise_square / noise.noise if noise.noise > 0 else 0.0
+        along = max(along, mean_along)
+        score_low, score_high = _score_ends(self.total - passed, base, along, reach)
+        low = min(self.total - half, passed + score_low)
+        high = max(self.total + half, passed + score_high)
         return low - self.bias, high + self.bias
 
     def excess(self, other: Evidence) -> float:
@@ -196,11 +201,11 @@ class Evidence:
         """
         residual = self.residual - other.residual
         square = self.noise.square_of_difference(self.passed, other.passed)
-        variance = 4 * (_quadratic(residual, collection) + square)
+        of_noise = 4 * (_quadratic(residual, collection) + square)
         # Two rules whose traces are exact share no draws.
         count = max(len(self.contributions), len(other.contributions))
         drawn = _padded(self.contributions, count) - _padded(other.contributions, count)
-        variance = max(float(variance), 0.0) + _variance_of_mean(drawn)
+        variance = max(float(of_noise), 0.0) + _variance_of_mean(drawn)
         return reach * math.sqrt(variance) + self.bias + other.bias
 
 
@@ -224,7 +229,10 @@ def _score_ends(estimate: float, base: float, growth: float, reach: float) -> tu
         return low, high
     centre = estimate + 2 * reach**2 * growth
     root = math.sqrt(square)
-    return centre - root if low > 0 else low, max(high, centre + root)
+    if low > 0:
+        # The variance grows there too: the lower end is the other root.
+        low = centre - root
+    return low, max(high, centre + root)
 
 
 def _padded(contributions: Array, count: int) -> Array:

@@ -62,13 +62,15 @@ def expected_misfit(raw: Array, fitted: Array, noise: Array, independent: float)
         return Misfit(expected, 0.0)
     excess = (raw - fitted)[is_noisy]
     size = np.maximum(fitted[is_noisy], 0.0)
+    variances = noise[is_noisy]
+    # Answers that depend on each other are less evidence than their number: each counts in part.
     tempering = independent / len(raw)
     weights = []
     means = []
     spreads = []
     for share in _OWN_SHARES:
         for common in _COMMON_SHARES:
-            log_likelihood, mean, spread = _under(share, common, excess, size, noise[is_noisy])
+            log_likelihood, mean, spread = _under(share, common, excess, size, variances)
             prior = _prior(share, _OWN_SHARES) * _prior(common, _COMMON_SHARES)
             weights.append(tempering * log_likelihood + np.log(prior))
             means.append(mean)
@@ -95,16 +97,22 @@ def _under(
     """Return, under two shares, the log-likelihood of the excess and the misfit's mean and spread.
 
     The excess has the covariance C = D + β² a aᵀ with D = diag(noise + t² a²), which is inverted
-    by the formula of Sherman and Morrison. What is left of the misfit's variance is N - N C⁻¹ N.
+    by the formula of Sherman and Morrison. What is left of the misfit's variance is N - N C⁻¹ N
+    with N = diag(noise).
     """
-    variance = noise + share**2 * size**2
-    of_size = size / variance
+    of_own = share**2 * size**2
+    variance = noise + of_own  # D
+    of_size = size / variance  # D⁻¹ a
     growth = 1 + common**2 * float(size @ of_size)
     coupling = common**2 / growth
+    # C⁻¹ times the excess.
     solved = excess / variance - coupling * float(excess @ of_size) * of_size
     log_determinant = float(np.sum(np.log(variance))) + np.log(growth)
     log_likelihood = -(float(excess @ solved) + log_determinant) / 2
-    mean = share**2 * size**2 * solved + common**2 * size * float(size @ solved)
-    of_single = float(np.sum(noise * (variance - noise) / variance))
-    spread = of_single + coupling * float(np.sum((noise * of_size) ** 2))
-    return log_likelihood, mean, spread
+    # The misfit's own covariance, diag(t² a²) + β² a aᵀ, times that.
+    of_common = common**2 * size * float(size @ solved)
+    mean = of_own * solved + of_common
+    # N - N C⁻¹ N is N - N D⁻¹ N and a term of rank one.
+    spread_of_own = float(np.sum(noise * (variance - noise) / variance))
+    spread_of_common = coupling * float(np.sum((noise * of_size) ** 2))
+    return log_likelihood, mean, spread_of_own + spread_of_common

@@ -38,8 +38,11 @@ class DiagonalPlus:
     def trace_with(self, other: DiagonalPlus) -> float:
         """Return the trace of the product with another such matrix."""
         total = float(self.diagonal @ other.diagonal)
-        total += float(np.sum((other.left * other.right) @ self.diagonal))
-        total += float(np.sum((self.left * self.right) @ other.diagonal))
+        # A diagonal meets only the diagonal of Lᵀ R: the entries of L and R by column.
+        ours = self.left * self.right
+        theirs = other.left * other.right
+        total += float(np.sum(theirs @ self.diagonal))
+        total += float(np.sum(ours @ other.diagonal))
         # tr(Lᵀ R L'ᵀ R') = tr((R L'ᵀ)(R' Lᵀ)).
         crossed = (self.right @ other.left.T) * (self.left @ other.right.T)
         return total + float(np.sum(crossed))

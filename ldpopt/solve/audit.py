@@ -248,8 +248,8 @@ class _Judge:
 class _Tests:
     """Distance tests of single constraints, in standard deviations of the raw estimate.
 
-    Of the other constraints the total alone counts, which is a matter of the domain. One that is
-    false would let others look false that contradict it; and what inequalities add to a distance
+    Of the other constraints only the total is imposed, which is a matter of the domain. A false one
+    would make constraints that contradict it look false; and what inequalities add to a distance
     has no law that is free of the truth: it depends on which of them hold there.
     """
 
@@ -322,21 +322,24 @@ class _Tests:
         reach = float(np.sqrt(2 * np.log(max(d, 2))))
         box = constraint.box(d)
         if box is not None:
+            lower, upper = box
             near = reach * np.sqrt(self.collection.covariance.diagonal)
-            low = np.flatnonzero((point - box[0] <= near) & (box[0] < box[1]))
-            return Fixed(low, box[0][low]) if len(low) else None
+            low = np.flatnonzero((point - lower <= near) & (lower < upper))
+            return Fixed(low, lower[low]) if len(low) else None
         rows = constraint.rows(d)
         if rows is None or rows.auxiliary is not None:
             return None
-        values = np.asarray(rows.matrix @ point)
-        dense = rows.matrix.toarray() if d <= _DENSE else None
-        if dense is None:
+        if d > _DENSE:
             return None
-        sd = np.sqrt(np.maximum(self.collection.covariance.quadratic(dense), 0.0))
+        values = np.asarray(rows.matrix @ point)
+        dense = rows.matrix.toarray()
+        variances = self.collection.covariance.quadratic(dense)
+        sd = np.sqrt(np.maximum(variances, 0.0))
         side = np.where(np.isfinite(rows.lower), rows.lower, rows.upper)
         # What is an equation already cannot become tighter.
         one_sided = rows.lower < rows.upper
-        chosen = np.flatnonzero(one_sided & (np.abs(values - side) <= reach * sd))
+        is_near = np.abs(values - side) <= reach * sd
+        chosen = np.flatnonzero(one_sided & is_near)
         if not len(chosen):
             return None
         return Linear(dense[chosen], side[chosen], side[chosen])

@@ -257,8 +257,11 @@ class JointJacobian(Jacobian):
         """Return Jᵀ g for g of shape (d,) or (d, m)."""
         g = self._columns("gradient", gradient)
         of_totals = np.zeros((self._members.shape[0], g.shape[1]))
-        moved = self._sensitivity[:, None] * self._moved(np.concatenate([g, of_totals]))
-        result = moved[: len(g)] + self._members.T @ moved[len(g) :]
+        slopes = np.concatenate([g, of_totals])
+        moved = self._sensitivity[:, None] * self._moved(slopes)
+        of_values = moved[: len(g)]
+        # An estimate moves each total by the sum of the values in it.
+        result = of_values + self._members.T @ moved[len(g) :]
         return np.asarray(result).reshape(np.shape(gradient))
 
     @property
@@ -363,15 +366,16 @@ def _without_rows(formulation: Formulation, start: FrequencyEstimate, f: Array) 
         # The mean slope, weighted as the least squares of one Newton step weight it.
         price = float(np.sum(slope[free] * give) / np.sum(give))
         basis = (give / np.sqrt(np.sum(give)))[:, None]
-    # How strongly the slope draws each value to the end where it is.
-    pull = np.where(f <= region.lower + EXACT, slope - price, price - slope)
     # Of the terms too whose difference the slopes are: these may all be rounding.
     largest_slope = float(np.max(np.abs(slope[np.isfinite(slope)])))
     scale = largest_slope + float(np.max(height * f[free]))
-    # Values at an end must be drawn to it, and the others explained by the price.
-    is_clear = pull[~free] > _CLEAR * scale
+    # Values that are free must be explained by the price, and those at an end drawn to it.
     missed = np.abs(slope[free] - price)
-    if not is_clear.all() or np.max(missed) > _CLEAR * scale:
+    if np.max(missed) > _CLEAR * scale:
+        return None
+    is_low = f <= region.lower + EXACT
+    pull = np.where(is_low, slope - price, price - slope)
+    if not np.all(pull[~free] > _CLEAR * scale):
         return None
     # A loss may end before the bounds: there its end would be one.
     first, last = loss.domain(loss.constants(start))
@@ -408,7 +412,9 @@ def _on_face(face: Face, fixed: NDArray[np.bool_], matrix: Any, totals: Totals |
     rows = rows[np.flatnonzero(sizes > _DEPENDENT * before)]
     basis = _basis(rows, height)
     parts = (block, height, basis, face.sensitivity, face.is_centred, face.kinks)
-    return Jacobian(*parts) if totals is None else JointJacobian(*parts, totals.members)
+    if totals is None:
+        return Jacobian(*parts)
+    return JointJacobian(*parts, totals.members)
 
 
 def _blocks(matrix: Any, fixed: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -419,8 +425,8 @@ def _blocks(matrix: Any, fixed: NDArray[np.bool_]) -> NDArray[np.int64]:
     d = len(fixed)
     counts = np.diff(matrix.indptr)
     # Of rows with two entries the place of the first; ties are those whose entries cancel.
-    first = matrix.indptr[:-1][counts == 2]
-    first = first[matrix.data[first] == -matrix.data[first + 1]]
+    of_pairs = matrix.indptr[:-1][counts == 2]
+    first = of_pairs[matrix.data[of_pairs] == -matrix.data[of_pairs + 1]]
     ends = (matrix.indices[first], matrix.indices[first + 1])
     graph = sparse.csr_array((np.ones(len(first)), ends), shape=(d, d))
     count, label = connected_components(graph, directed=False)
@@ -440,9 +446,10 @@ def _basis(rows: Any, height: Array) -> Any:
     m, count = scaled.shape
     # Rows without a common block are orthogonal already: totals of groups, of which there may be
     # many.
-    if np.max(np.bincount(scaled.indices, minlength=1)) <= 1:
-        norms = np.sqrt(np.asarray((scaled * scaled).sum(axis=1)).ravel())
-        directions = sparse.diags_array(1 / norms) @ scaled
+    rows_of_block = np.bincount(scaled.indices, minlength=1)
+    if np.max(rows_of_block) <= 1:
+        squares = np.asarray((scaled * scaled).sum(axis=1)).ravel()
+        directions = sparse.diags_array(1 / np.sqrt(squares)) @ scaled
         basis = sparse.csr_array(sparse.diags_array(root) @ directions.T)
         return basis.toarray() if m <= 1 else basis
     if m * count > _LARGEST_BASIS:
@@ -470,17 +477,16 @@ def _held_towards(face: Face, direction: Array) -> tuple[NDArray[np.bool_], NDAr
     # Values that stay are no variables: their curvature may be infinite.
     moving = np.flatnonzero(~face.fixed)
     weak = np.flatnonzero(face.weak_sides[moving])
+    # A weak value is a row with one 1.
     entries = (np.ones(len(weak)), (np.arange(len(weak)), weak))
     unit = sparse.csr_array(entries, shape=(len(weak), len(moving)))
-    parts = [
-        (face.rows.matrix[:, moving], np.zeros(len(face.rows.side), dtype=np.int64)),
-        (face.weak_rows.matrix[:, moving], face.weak_rows.side),
-        (unit, face.weak_sides[moving][weak]),
-    ]
+    matrices = [face.rows.matrix[:, moving], face.weak_rows.matrix[:, moving], unit]
     # Equations have both ends at 0, the others one: they may be left to the inside.
-    sides = np.concatenate([side for _, side in parts])
+    of_equations = np.zeros(len(face.rows.side), dtype=np.int64)
+    of_weak_values = face.weak_sides[moving][weak]
+    sides = np.concatenate([of_equations, face.weak_rows.side, of_weak_values])
     system = LinearInequalities(
-        sparse.vstack([matrix for matrix, _ in parts], format="csr"),
+        sparse.vstack(matrices, format="csr"),
         np.where(sides == -1, -np.inf, 0.0),
         np.where(sides == 1, np.inf, 0.0),
     )
@@ -493,7 +499,7 @@ def _held_towards(face: Face, direction: Array) -> tuple[NDArray[np.bool_], NDAr
     )
     if multipliers is None:
         raise NoDerivativeError("no exact derivative: the program of its one side failed")
-    # In the order of the parts: rows in earnest, then weak rows, then weak values.
+    # In the order of the matrices: rows in earnest, then weak rows, then weak values.
     first = len(face.rows.side)
     count = len(face.weak_rows.side)
     holds_rows = np.abs(multipliers[first : first + count]) > _SLACK

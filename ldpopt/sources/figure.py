@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -37,7 +38,7 @@ def rounds_figure(
         Probability of the bands.
     """
     across = min(_ACROSS, len(places))
-    down = -(-len(places) // across)
+    down = math.ceil(len(places) / across)
     size = (max(1.0 + 2.6 * across, _NARROWEST), 1.1 + 2.0 * down)
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(down, across, squeeze=False, sharex=True).flat

@@ -77,7 +77,7 @@ def forest_of(members: csr_array) -> Forest | None:
 
 
 class _Upwards(NamedTuple):
-    """What the way up a forest leaves at each node; the letters are those of ``variances``.
+    """What the pass from leaves to roots leaves at each node, in the letters of ``variances``.
 
     Attributes
     ----------

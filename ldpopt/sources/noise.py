@@ -149,7 +149,7 @@ class CombinedNoise(Noise):
     origins: frozenset[Any] = field(default=frozenset())
 
     def covariance(self, frequencies: ArrayLike) -> CombinedCovariance:
-        """Return the covariance matrix of the whole estimate, which no one writes out.
+        """Return the covariance matrix of the whole estimate, which is never written out.
 
         Parameters
         ----------

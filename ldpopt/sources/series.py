@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -116,8 +116,11 @@ class Rounds(ShownAsTable, Immutable):
         joint = _RoundCovariance(self._sources, shares, self._spread[self._class, t])
         # One number where all values have the same: some losses and priors need that.
         if np.ptp(constant) == 0 and np.ptp(slope) == 0:
-            constant, slope = constant[0], slope[0]
-        origins = frozenset().union(*(origins_of(source.estimate) for source in self._sources))
+            constant = constant[0]
+            slope = slope[0]
+        origins: frozenset[Any] = frozenset()
+        for source in self._sources:
+            origins |= origins_of(source.estimate)
         count = total_reports(self._sources)
         return CombinedNoise(constant, slope, count, joint=joint, origins=origins)
 

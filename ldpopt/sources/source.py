@@ -106,7 +106,7 @@ class Source(Immutable):
         return self.estimate.d
 
     def variance(self, frequencies: ArrayLike, *, sampled: bool = False) -> Array:
-        """Return the variance of each number about what it is now, the drift included.
+        """Return the variance of each number about its present value, the drift included.
 
         Parameters
         ----------

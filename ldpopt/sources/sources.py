@@ -94,10 +94,11 @@ class Sources(ShownAsTable, Immutable):
         self.labels = common_labels(whole)
         if not independent:
             require_different_users(self.sources)
-        self.members: tuple[csr_array | None, ...] = tuple(
-            None if source.groups is None else _members(source, self.labels, self.d)
-            for source in self.sources
-        )
+        members: list[csr_array | None] = []
+        for source in self.sources:
+            is_whole = source.groups is None
+            members.append(None if is_whole else _members(source, self.labels, self.d))
+        self.members: tuple[csr_array | None, ...] = tuple(members)
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -369,9 +370,8 @@ def common_labels(sources: Sequence[Source]) -> tuple[str, ...] | None:
             continue
         common = labelled.estimate.labels
         if labels != common and common is not None:
-            at = next(
-                i for i, pair in enumerate(zip(common, labels, strict=True)) if len({*pair}) > 1
-            )
+            differ = [a != b for a, b in zip(common, labels, strict=True)]
+            at = differ.index(True)
             raise InvalidInputError(
                 f"{source.name} calls value {at} {labels[at]!r} and {labelled.name} calls it "
                 f"{common[at]!r}: bring both into the same order of labels"
@@ -401,7 +401,8 @@ def _are_same(first: Any, second: Any) -> bool:
     if n != other_n or len(numbers) != len(others):
         return False
     f = np.frombuffer(numbers)
-    return bool(np.max(np.abs(f - np.frombuffer(others))) <= _SAME * np.max(np.abs(f)))
+    difference = np.max(np.abs(f - np.frombuffer(others)))
+    return bool(difference <= _SAME * np.max(np.abs(f)))
 
 
 def origins_of(estimate: FrequencyEstimate) -> frozenset[Any]:

@@ -75,12 +75,12 @@ class MeasuredTables(Immutable):
         ]
         if not independent:
             require_different_users(self.sources)
+        sizes = [domain.size(name) for name in self.names]
+        # The layout knows attributes by their numbers.
         number = {name: i for i, name in enumerate(self.names)}
-        self.layout = TwoWayLayout(
-            [domain.size(name) for name in self.names],
-            [(number[first], number[second]) for first, second in self.pairs],
-            [_precision(source, total) for source in self.sources],
-        )
+        pairs = [(number[first], number[second]) for first, second in self.pairs]
+        precisions = [_precision(source, total) for source in self.sources]
+        self.layout = TwoWayLayout(sizes, pairs, precisions)
 
     @property
     def cells(self) -> Array:
@@ -209,7 +209,7 @@ class _Spread:
         return of_tables
 
     def _shares(self, name: str) -> dict[int, float]:
-        """Return what each table counts in the margin of an attribute, by its number."""
+        """Return the weight of each table in the margin of an attribute, by the table's number."""
         weights: dict[int, float] = {}
         for i, pair in enumerate(self._tables.pairs):
             if name in pair:
@@ -267,11 +267,13 @@ class _Spread:
         in_row = (by_all + by_row) ** 2
         in_column = (by_all + by_column) ** 2
         itself = (1 + by_all + by_row + by_column) ** 2
+        # The cells that share neither its row nor its column.
         outside = of_all - of_row - of_column + variance
         total = itself * variance
         total = total + in_row * (of_row - variance)
         total = total + in_column * (of_column - variance)
         total = total + by_all**2 * outside
+        # What the other tables bring comes through the margins alone.
         through_row = self.of_margin(pair[0], without=at)[:, None] / n**2
         through_column = self.of_margin(pair[1], without=at)[None, :] / m**2
         return np.asarray(total + through_row + through_column)

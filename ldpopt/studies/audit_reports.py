@@ -1,4 +1,4 @@
-"""Does a stranger's client keep its ε? Decided from two files of its reports, of two values.
+"""Does a stranger's client keep its ε? Two files of its reports decide, one per value.
 
 The client itself is not at hand: only reports that it made, all of those in one file of one value,
 and those in the other file of another one.
@@ -157,7 +157,9 @@ def smallest_detected(outcome: Audit, power: float = 0.95) -> float:
     spreads = [math.sqrt((1 - share) / (n * share)) for share in (other_rate, rate)]
     # Each of the two bounds lies so many of them away.
     z = -float(ndtri((1 - outcome.confidence) / 2))
-    return claim + z * sum(spreads) + float(ndtri(power)) * math.hypot(*spreads)
+    # Chance takes more than this from the ratio of both rates with probability 1 - power.
+    of_ratio = float(ndtri(power)) * math.hypot(*spreads)
+    return claim + z * sum(spreads) + of_ratio
 
 
 def _features(

@@ -381,7 +381,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _timed(solve: Callable[[], Solution]) -> tuple[Solution, Solution]:
-    """Return the first solution and the fastest repetition: one of a slow solve, else three."""
+    """Return the first solution and the fastest repetition, of three, or of one if it is slow."""
     with warnings.catch_warnings():
         # That a solution is inaccurate is the status of its row.
         warnings.simplefilter("ignore", LdpoptWarning)

@@ -128,18 +128,20 @@ def _entitle(axes: Axes, rows: Sequence[ComparisonRow]) -> None:
 
 
 def _without_point(rows: Sequence[ComparisonRow]) -> str:
-    """Return which solvers returned no point, at which accuracies unless at none; else nothing."""
+    """Return which solvers returned no point, with the accuracies if only at some; or nothing."""
     accuracies = {row.accuracy for row in rows if not row.is_own_path}
     outcomes: dict[str, list[str]] = {}
     for row in rows:
         if row.seconds is None:
             # By outcome: a solver that fails at every accuracy is named once.
             outcomes.setdefault(f"{row.solver} {row.status}", []).append(row.accuracy)
-    entries = [
-        outcome if len(at) == len(accuracies) else f"{outcome} at {', '.join(at)}"
-        for outcome, at in outcomes.items()
-    ]
-    return f"no point: {'; '.join(entries)}" if entries else ""
+    if not outcomes:
+        return ""
+    entries = []
+    for outcome, at in outcomes.items():
+        is_always = len(at) == len(accuracies)
+        entries.append(outcome if is_always else f"{outcome} at {', '.join(at)}")
+    return f"no point: {'; '.join(entries)}"
 
 
 def _legend_handles(rows: Sequence[ComparisonRow], looks: Mapping[str, Look]) -> list[Line2D]:

@@ -69,8 +69,15 @@ def _texts(row: ComparisonRow) -> list[str]:
     # All others are compared with this point, whose own difference is 0 and says nothing.
     difference = "reference" if row.is_reference else _short(row.difference)
     return [
-        *(row.problem, row.solver, row.accuracy, row.status, difference),
-        *map(_short, (row.gap, row.violation, row.compile_seconds, row.seconds)),
+        row.problem,
+        row.solver,
+        row.accuracy,
+        row.status,
+        difference,
+        _short(row.gap),
+        _short(row.violation),
+        _short(row.compile_seconds),
+        _short(row.seconds),
         "–" if row.iterations is None else str(row.iterations),
     ]
 

@@ -219,6 +219,15 @@ def tune(
             "tune takes a function from a number to a problem, such as lambda t: Problem(...), "
             f"got {build!r}"
         )
+    named = _numbers_by_name(grid)
+    candidates = {name: method_of(build(value), name) for name, value in named.items()}
+    table = _table(raw, candidates, sets, by, alpha, probes, level, rng, "tune")
+    value = named[table.best]
+    return Tuning(value, build(value), table, tuple(named.values()))
+
+
+def _numbers_by_name(grid: Iterable[Any]) -> dict[str, Any]:
+    """Return the numbers of a grid by what they are shown as; raise an error where one is none."""
     if isinstance(grid, str) or not np.iterable(grid):
         raise InvalidTypeError(f"the grid must be a list of numbers, got {grid!r}")
     values = list(grid)
@@ -239,10 +248,7 @@ def tune(
     # One number may be written in two ways, 1 and 1.0.
     if len(named) < len(values) or len(set(numbers)) < len(numbers):
         raise InvalidInputError("the grid must not repeat a number")
-    candidates = {name: method_of(build(value), name) for name, value in named.items()}
-    table = _table(raw, candidates, sets, by, alpha, probes, level, rng, "tune")
-    value = named[table.best]
-    return Tuning(value, build(value), table, tuple(values))
+    return named
 
 
 def _shown(value: Any) -> str:

@@ -142,21 +142,22 @@ class Selection:
 
     def to_frame(self) -> Any:
         """Return simulated errors and risks as a DataFrame, one row per candidate."""
-        risks = {} if self.risks is None else {row.method: row.risk for row in self.risks.rows}
-        simulated = {score.method: score for score in self.scores}
-        records = []
-        for name in simulated or risks:
-            score = simulated.get(name)
-            risk = risks.get(name)
-            records.append(
-                {
-                    "method": name,
-                    "is_chosen": name == self.method,
-                    "simulated": None if score is None else score.mean,
-                    "corrected": None if score is None else score.mean + self.extra.get(name, 0.0),
-                    "risk": None if risk is None else risk.mean,
-                }
-            )
+        risks = {}
+        if self.risks is not None:
+            risks = {row.method: row.risk.mean for row in self.risks.rows}
+        simulated = {score.method: score.mean for score in self.scores}
+        corrected = {score.method: _corrected(score, self.extra) for score in self.scores}
+        records = [
+            {
+                "method": name,
+                "is_chosen": name == self.method,
+                # None where a method was judged by the other kind of evidence alone.
+                "simulated": simulated.get(name),
+                "corrected": corrected.get(name),
+                "risk": risks.get(name),
+            }
+            for name in simulated or risks
+        ]
         return data_frame(records, "the attributes scores and risks")
 
     def plot(self) -> Figure:
@@ -307,11 +308,16 @@ def select_method(
     # One generator for all, in their order: the same seed gives the same choice.
     generator = validate.generator(rng)
     _require_oracle(est)
-    if not membership(named_sets(sets, est.labels)[1], est.d).shape[0]:
+    _, rows = named_sets(sets, est.labels)
+    if not membership(rows, est.d).shape[0]:
         raise InvalidInputError("select_method needs at least one set")
     if kind == "risk":
         _, risks = _risks(Collection(est, sets, "select_method"), methods, generator)
-        return _with_estimate(Selection(risks.best, (), "", 0, risks.dropped, risks), methods, est)
+        # Nothing is simulated: there are no scores, no fit and no trials.
+        chosen = Selection(
+            method=risks.best, scores=(), fit="", trials=0, dropped=risks.dropped, risks=risks
+        )
+        return _with_estimate(chosen, methods, est)
     simulated = _simulated(est, sets, methods, method_of(fit), trials, generator)
     if kind == "simulation":
         return _with_estimate(simulated.selection(), methods, est)
@@ -321,12 +327,9 @@ def select_method(
     # Without an answer near the estimate a candidate has no risk, and is not chosen.
     answering = {name: judged[name] for name in answered}
     noise = _noise_about_fit(simulated, collection)
-    misfit = expected_misfit(
-        collection.answers,
-        collection.answered(simulated.truth),
-        noise,
-        collection.independent_answers(generator),
-    )
+    fitted = collection.answered(simulated.truth)
+    independent = collection.independent_answers(generator)
+    misfit = expected_misfit(collection.answers, fitted, noise, independent)
     extra = _extra_errors(simulated, answering, collection, misfit, float(np.sum(noise)))
     return _with_estimate(simulated.selection(extra, risks), answering, est)
 
@@ -351,10 +354,7 @@ def _with_estimate(
 def _weights_of(selection: Selection, methods: Mapping[str, Method]) -> dict[str, float]:
     """Return the weights of the chosen method and of the one that the simulations would choose."""
     names = [selection.method, selection.simulated]
-    corrected = {
-        score.method: score.mean + selection.extra.get(score.method, 0.0)
-        for score in selection.scores
-    }
+    corrected = {score.method: _corrected(score, selection.extra) for score in selection.scores}
     # Clipped answers are no sums of frequencies, and so have no mean either.
     is_clipped = any(methods[name].clip_answers for name in names if name)
     if not selection.disagreement or is_clipped or corrected[selection.method] == 0:
@@ -452,12 +452,27 @@ class _Simulated:
         """Return the choice, of those methods to whose errors something may be added."""
         extra = {} if extra is None else extra
         names = list(extra) or list(self.errors)
-        scores = _ranked(np.stack([self.errors[name] for name in names], axis=1), names)
-        dropped = {**self.dropped, **({} if risks is None else risks.dropped)}
+        errors = np.stack([self.errors[name] for name in names], axis=1)
+        scores = _ranked(errors, names)
+        dropped = dict(self.dropped)
+        if risks is not None:
+            dropped |= risks.dropped
         # Of equal sums the method with the smaller simulated error is chosen.
-        best = min(scores, key=lambda score: score.mean + extra.get(score.method, 0.0))
-        trials = len(self.errors[best.method])
-        return Selection(best.method, scores, self.fit, trials, dropped, risks, extra)
+        best = min(scores, key=lambda score: _corrected(score, extra))
+        return Selection(
+            method=best.method,
+            scores=scores,
+            fit=self.fit,
+            trials=len(errors),
+            dropped=dropped,
+            risks=risks,
+            extra=extra,
+        )
+
+
+def _corrected(score: MethodScore, extra: Mapping[str, float]) -> float:
+    """Return a simulated error with what the fit's own error adds to it, where that is known."""
+    return score.mean + extra.get(score.method, 0.0)
 
 
 def _simulated(
@@ -470,7 +485,8 @@ def _simulated(
 ) -> _Simulated:
     """Return the errors on synthetic data (N V-D)."""
     oracle, n = _require_oracle(est)
-    members = membership(named_sets(sets, est.labels)[1], est.d)
+    _, rows = named_sets(sets, est.labels)
+    members = membership(rows, est.d)
     true_counts = _synthetic_counts(est, n, fitted_by)
     # The truth of the simulation is the rounded distribution, not the fitted one.
     truth = true_counts / n

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -37,8 +38,7 @@ def study_figure(
     axis = _axis(rows)
     panels = list(dict.fromkeys(_panel(row, axis) for row in rows))
     columns = min(len(panels), _COLUMNS)
-    # Rounded up.
-    lines = -(-len(panels) // columns)
+    lines = math.ceil(len(panels) / columns)
     looks = style.looks_of(candidates)
     # A line of text per candidate, where each has a line of its own.
     height = 3.0 if axis else 0.8 + 0.3 * len(candidates)
@@ -50,7 +50,7 @@ def study_figure(
             _draw_curves(axes, inside, axis, looks)
         else:
             _draw_ratios(axes, inside, baseline, looks)
-        axes.set_title(printable(", ".join(part for part in map(str, panel) if part)))
+        axes.set_title(_title(panel))
     # Empty places at the end of the last line.
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
@@ -78,21 +78,28 @@ def _panel(row: StudyRow, axis: str) -> tuple[str | float, ...]:
     return row.data, row.oracle, budget, row.query, parameter
 
 
+def _title(panel: Iterable[object]) -> str:
+    """Return what the rows of a panel have in common, without empty parts."""
+    parts = map(str, panel)
+    return printable(", ".join(part for part in parts if part))
+
+
 def _draw_curves(axes: Axes, rows: Sequence[StudyRow], axis: str, looks: dict[str, Look]) -> None:
     """Draw one line per candidate, with the interval of each mean."""
     for name, look in looks.items():
-        line = sorted((r for r in rows if r.candidate == name), key=lambda r: getattr(r, axis))
+        line = [row for row in rows if row.candidate == name]
         if not line:
             continue
+        line.sort(key=lambda row: getattr(row, axis))
+        places = [getattr(row, axis) for row in line]
         means = [row.mean for row in line]
-        ends = [
-            [row.mean - row.low for row in line],
-            [row.high - row.mean for row in line],
-        ]
+        # matplotlib takes the lengths of both halves of a bar.
+        below = [row.mean - row.low for row in line]
+        above = [row.high - row.mean for row in line]
         axes.errorbar(
-            [getattr(row, axis) for row in line],
+            places,
             means,
-            yerr=ends,
+            yerr=[below, above],
             label=printable(name),
             elinewidth=0.6,
             **look.options(),

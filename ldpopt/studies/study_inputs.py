@@ -215,17 +215,21 @@ def measures_of(what: Any) -> tuple[Measure, ...]:
     """
     if isinstance(what, Mapping):
         measures = [_measure(item, str(name)) for name, item in what.items()]
+    elif isinstance(what, str) or callable(what) or hasattr(what, "start") or not np.iterable(what):
+        measures = [_measure(what, "")]
     else:
-        alone = isinstance(what, str) or callable(what) or hasattr(what, "start")
-        alone = alone or not np.iterable(what)
-        measures = [_measure(item, "") for item in ([what] if alone else what)]
-    # Other measures have names of their own kind, which their fields tell apart.
-    names = [measure.name for measure in measures if isinstance(measure, Metric)]
-    for place, name in enumerate(names):
-        if name in names[:place]:
+        measures = [_measure(item, "") for item in what]
+    names: set[str] = set()
+    for measure in measures:
+        # Other measures have names of their own kind, which their fields tell apart.
+        if not isinstance(measure, Metric):
+            continue
+        if measure.name in names:
             raise InvalidInputError(
-                f"two metrics are called {name!r}: pass a dictionary from distinct names to metrics"
+                f"two metrics are called {measure.name!r}: pass a dictionary from distinct names "
+                "to metrics"
             )
+        names.add(measure.name)
     if not measures:
         raise InvalidInputError("a study needs at least one metric")
     return tuple(measures)

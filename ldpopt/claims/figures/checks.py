@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise, product
 from typing import Literal, Protocol
@@ -102,12 +102,15 @@ class Ratio:
         middle = points[len(points) // 2] if points else math.nan
         for row in results.select(self.figure, method=over, **self.only):
             x = _x(row, self.along)
+            if not (self.at(x) and self._on_side(x, middle)):
+                continue
             other = below.get(place(row))
             # Missing data leave one method at points where the other has none.
-            if other is not None and self.at(x) and self._on_side(x, middle):
-                where = f"{over} / {under}, {_spot(row, self.along)}"
-                ratio = results.ratio(row, other, signed=self.signed)
-                yield Reading(row.dataset, where, ratio, self.low, self.high)
+            if other is None:
+                continue
+            where = f"{over} / {under}, {_spot(row, self.along)}"
+            ratio = results.ratio(row, other, signed=self.signed)
+            yield Reading(row.dataset, where, ratio, self.low, self.high)
 
     def _on_side(self, x: float, middle: float) -> bool:
         # The middle itself is on neither side; it was rounded when it was written.
@@ -158,12 +161,14 @@ class Against:
             for dataset, by_x in _lines(results, self.figure, method, self.along, self.only):
                 # In the order of the axis, so that the page reads from left to right.
                 for x in sorted(by_x):
+                    if not self.at(x):
+                        continue
                     # One partner for all points, or one for each.
                     wanted = self.partner(x) if callable(self.partner) else self.partner
                     # The nearest point, since a table has rounded ones.
-                    other = min(by_x, key=lambda at: abs(at - wanted))
+                    other = _nearest(by_x, wanted)
                     # Thresholds are rounded when they are written.
-                    if self.at(x) and math.isclose(other, wanted, rel_tol=0.01):
+                    if math.isclose(other, wanted, rel_tol=0.01):
                         where = f"{method}, {_short(x)} over {_short(other)}"
                         ratio = results.ratio(by_x[x], by_x[other])
                         yield Reading(dataset, where, ratio, self.low, self.high)
@@ -241,21 +246,21 @@ class Growth:
     def __call__(self, results: Results) -> Iterator[Reading]:
         """Yield one number per lower method and data set."""
         for under in _names(self.under):
-            below = {
-                place(row): row for row in results.select(self.figure, method=under, **self.only)
-            }
+            rows_under = results.select(self.figure, method=under, **self.only)
+            below = {place(row): row for row in rows_under}
             for dataset, by_x in _lines(results, self.figure, self.over, self.along, self.only):
-                ends = [by_x.get(x) for x in (self.first, self.last)]
+                first = by_x.get(self.first)
+                last = by_x.get(self.last)
                 # A quick run may lack one of the two points.
-                ratios = [
-                    results.ratio(row, below[place(row)])
-                    for row in ends
-                    if row is not None and place(row) in below
-                ]
-                if len(ratios) == 2:
-                    # Of ratios at two places, whose trials are independent of each other.
-                    grown = quotient(ratios[1], ratios[0])
-                    yield Reading(dataset, f"{self.over} / {under}", grown, self.low, self.high)
+                if first is None or last is None:
+                    continue
+                if place(first) not in below or place(last) not in below:
+                    continue
+                at_first = results.ratio(first, below[place(first)])
+                at_last = results.ratio(last, below[place(last)])
+                # Of ratios at two places, whose trials are independent of each other.
+                grown = quotient(at_last, at_first)
+                yield Reading(dataset, f"{self.over} / {under}", grown, self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -491,6 +496,10 @@ def _spot(row: Row, along: str) -> str:
     # Random sets and the full domain are what the figure shows anyway.
     query = f"{row.query}, " if row.query.endswith("sets") and row.query != "random sets" else ""
     return f"{query}{sign} {_short(value)}" if value != "" else f"{query}sum"
+
+
+def _nearest(points: Iterable[float], wanted: float) -> float:
+    return min(points, key=lambda point: abs(point - wanted))
 
 
 def _short(x: object) -> str:

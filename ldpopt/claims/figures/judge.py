@@ -100,23 +100,28 @@ def _datasets(statement: Statement) -> tuple[str, ...]:
 
 
 def _on_data(dataset: str, checks: tuple[Check, ...], by_check: list[list[Reading]]) -> OnData:
-    parts = [
-        (check, [reading for reading in readings if reading.dataset == dataset])
-        for check, readings in zip(checks, by_check, strict=True)
+    """Return what all checks of a statement find on one data set."""
+    parts: list[tuple[Check, list[Reading]]] = []
+    for check, readings in zip(checks, by_check, strict=True):
         # Some checks are about one data set alone.
-        if check.only.get("dataset", dataset) == dataset
-    ]
+        if check.only.get("dataset", dataset) == dataset:
+            parts.append((check, [each for each in readings if each.dataset == dataset]))
     # Over all checks together: any of the readings could refute the statement by chance.
     number = sum(len(readings) for _, readings in parts)
     if not number:
         return OnData(dataset, Verdict.UNCHECKED)
-    by_part = [_of_check(dataset, check, readings, number) for check, readings in parts]
+    verdicts = []
+    agreeing: list[Reading] = []
+    contradicting: list[Reading] = []
+    undecided: list[Reading] = []
+    for check, readings in parts:
+        of_check = _of_check(dataset, check, readings, number)
+        verdicts.append(of_check.verdict)
+        agreeing += of_check.agreeing
+        contradicting += of_check.contradicting
+        undecided += of_check.open
     return OnData(
-        dataset,
-        _all_of(part.verdict for part in by_part),
-        tuple(reading for part in by_part for reading in part.agreeing),
-        tuple(reading for part in by_part for reading in part.contradicting),
-        tuple(reading for part in by_part for reading in part.open),
+        dataset, _all_of(verdicts), tuple(agreeing), tuple(contradicting), tuple(undecided)
     )
 
 

@@ -79,13 +79,12 @@ class Results:
             return exact(value)
         if trials == 1 or math.isinf(value) or math.isnan(over.std) or math.isnan(under.std):
             return unknown(value)
-        slopes = (1 / under.mean, -value / under.mean)
+        # The derivatives of the ratio by both means.
+        by_over = 1 / under.mean
+        by_under = -value / under.mean
         covariance = self._covariance(over, under)
-        variance = (
-            (slopes[0] * over.std) ** 2
-            + (slopes[1] * under.std) ** 2
-            + 2 * slopes[0] * slopes[1] * covariance
-        )
+        of_both = 2 * by_over * by_under * covariance
+        variance = (by_over * over.std) ** 2 + (by_under * under.std) ** 2 + of_both
         # Rounding of the tables to six digits may leave a variance just below 0.
         error = math.sqrt(max(variance, 0.0) / trials)
 
@@ -135,13 +134,15 @@ def _of_users(pair: Pair, method: Row, reference: Row) -> float:
     if inverse == 0 or pair.std == 0:
         return method.std * reference.std
     c = pair.difference / inverse
-    errors = [c / row.mean for row in (method, reference)]
-    relative = [row.std / row.mean for row in (method, reference)]
-    deviations = [errors[0] * relative[0], errors[1] * relative[1]]
+    # The errors x and y, and their standard deviations.
+    x = c / method.mean
+    y = c / reference.mean
+    sd_x = x * (method.std / method.mean)
+    sd_y = y * (reference.std / reference.mean)
     # Of errors, from Var(x - y) = Var x + Var y - 2 Cov(x, y).
-    covariance = (deviations[0] ** 2 + deviations[1] ** 2 - pair.std**2) / 2
+    covariance = (sd_x**2 + sd_y**2 - pair.std**2) / 2
     # Relative, it is that of the numbers of users.
-    return covariance / (errors[0] * errors[1]) * method.mean * reference.mean
+    return covariance / (x * y) * method.mean * reference.mean
 
 
 def place(row: Row | Pair) -> Place:

@@ -146,8 +146,10 @@ def _contradictions(raw: FrequencyEstimate) -> int:
     # Without the value 0: the answer to the whole domain is near 1, and hardly ever clipped.
     left = np.arange(1, middle)
     right = np.arange(middle, raw.d)
-    answers = postprocess(raw, "post-pos").query([left, right, np.arange(1, raw.d)])
-    return int(np.count_nonzero(np.abs(answers[:, 0] + answers[:, 1] - answers[:, 2]) > IDENTITY))
+    union = np.arange(1, raw.d)
+    of_left, of_right, of_union = postprocess(raw, "post-pos").query([left, right, union]).T
+    excess = of_left + of_right - of_union
+    return int(np.count_nonzero(np.abs(excess) > IDENTITY))
 
 
 @claim(

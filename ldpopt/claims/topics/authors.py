@@ -247,8 +247,10 @@ def authors_norm_cut(instances: InstanceSet) -> Finding:
     more = np.count_nonzero(code, axis=-1) - np.count_nonzero(words, axis=-1)
     truth = datasets.load("zipf").frequencies
     # The same draws: the ratio is that of paired errors.
-    full = float(np.mean((code - truth) ** 2) / np.mean((words - truth) ** 2))
-    top = float(np.mean((code - truth)[:, :32] ** 2) / np.mean((words - truth)[:, :32] ** 2))
+    errors = code - truth
+    errors_of_words = words - truth
+    full = float(np.mean(errors**2) / np.mean(errors_of_words**2))
+    top = float(np.mean(errors[:, :32] ** 2) / np.mean(errors_of_words[:, :32] ** 2))
     changes = largest(factors - 1)
     explained = largest(code.sum(axis=-1) - 1) < SUM and smallest(more) >= 1
     return Finding(

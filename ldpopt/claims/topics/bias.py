@@ -409,24 +409,21 @@ def base_cut_bias(instances: InstanceSet) -> Finding:
     owners = [0, *range(4, round(n * (threshold + 9 * sigma)), 12)]
     bias = np.array([-float(marginal_law(oracle, n, k) @ cut_part) for k in owners]) / sigma
     f = np.array(owners) / n
+    # The sign changes between the first two points, and nowhere else.
     sign_changes = np.flatnonzero(np.diff(np.sign(bias)))
+    crosses_once = bias[0] > 0 > bias[1] and len(sign_changes) == 1
+    zero = float(np.interp(0.0, -bias[:2], f[:2]))
     # The part that is left falls with a Gaussian tail: by orders of magnitude per step.
     above = {k: largest(bias[f >= threshold + k * sigma]) for k in (2, 4, 6)}
     return Finding(
-        holds=(
-            # The sign changes between the first two points, and nowhere else.
-            bias[0] > 0 > bias[1]
-            and len(sign_changes) == 1
-            and smallest(bias) < -1
-            and above[6] < 1e-6
-        ),
+        holds=crosses_once and smallest(bias) < -1 and above[6] < 1e-6,
         instances=len(bias),
         evidence={
             "T, in σ": threshold / sigma,
             "bias of a value nobody has, in σ": float(bias[0]),
             "largest bias downwards, in σ": smallest(bias),
             "at f, in σ": float(f[np.argmin(bias)] / sigma),
-            "the two cancel at f, in σ, about": float(np.interp(0.0, -bias[:2], f[:2]) / sigma),
+            "the two cancel at f, in σ, about": zero / sigma,
             **{f"largest |bias| from T + {k}σ on, in σ": value for k, value in above.items()},
             "exact": "over all counts, OUE, ε = 1, d = 1,024, n = 4,000",
         },

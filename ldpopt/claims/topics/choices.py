@@ -79,22 +79,18 @@ def choice_by_simulation(instances: InstanceSet) -> Finding:
     # Nine answers have far more noise than hundreds.
     few, many = (30, 100) if instances.quick else (60, 200)
     draws = {"values": few, "random sets": few, "categories": many}
-    regrets = {
-        kind: [_regret(data, sets, epsilon, draws[kind], rng) for epsilon in budgets]
-        for kind, sets in queries.items()
-    }
-    accurate = max(max(regrets[kind]) for kind in ("values", "random sets"))
+    regrets = {}
+    evidence: dict[str, float | int | str] = {}
+    for kind, sets in queries.items():
+        of_kind = [_regret(data, sets, epsilon, draws[kind], rng) for epsilon in budgets]
+        regrets[kind] = of_kind
+        heading = f"{kind}: error of the choices over the best method's, by budget"
+        evidence[heading] = ", ".join(f"{regret:.3f}" for regret in of_kind)
+    accurate = max(*regrets["values"], *regrets["random sets"])
     stated = ", ".join(f"{epsilon:g}" for epsilon in budgets)
+    evidence["data"] = f"OUE, ε = {stated}, emoji as bundled, {', '.join(_CHOSEN_FROM)}"
     return Finding(
         holds=accurate < _ACCURATE and regrets["categories"][0] > _ACCURATE,
         instances=sum(draws.values()) * len(budgets),
-        evidence={
-            **{
-                f"{kind}: error of the choices over the best method's, by budget": ", ".join(
-                    f"{regret:.3f}" for regret in values
-                )
-                for kind, values in regrets.items()
-            },
-            "data": f"OUE, ε = {stated}, emoji as bundled, {', '.join(_CHOSEN_FROM)}",
-        },
+        evidence=evidence,
     )

@@ -180,24 +180,21 @@ def combination_optimal(instances: InstanceSet) -> Finding:
     """
     rng = instances.rng()
     rounds = 2 if instances.quick else 25
-    left: dict[str, float] = {}
-    refused = math.inf
-    for kind, groups in _KINDS.items():
-        drawn = [_drawn(groups, rng) for _ in range(rounds)]
-        left[kind] = max(_left_over(each.linear_map, each) for each in drawn)
-        refused = min(refused, *(_left_over(_by_users(each), each) for each in drawn))
+    left, refused = _conditions(rng, rounds)
     draws = 25 if instances.quick else 200
     errors, stated = _simulated(draws, rng)
     ours = errors["combination"]
     gains = {}
+    ratios = {}
     for way in ("plain mean", "best alone"):
         difference = errors[way] - ours
-        spread = float(np.std(difference, ddof=1)) / math.sqrt(draws)
+        spread = _standard_error(difference)
         # A way that never differs gains nothing.
         gains[way] = float(np.mean(difference)) / spread if spread > 0 else 0.0
-    distance = abs(float(np.mean(ours)) - stated)
-    off = distance / (float(np.std(ours, ddof=1)) / math.sqrt(draws))
+        ratios[way] = float(np.mean(errors[way]) / np.mean(ours))
+    off = abs(float(np.mean(ours)) - stated) / _standard_error(ours)
     is_optimal = max(left.values()) < _ROUNDING and refused > _SEEN
+    budgets = ", ".join(map(str, _BUDGETS))
     return Finding(
         holds=is_optimal and min(gains.values()) > 2 and off < SIGMAS,
         instances=rounds * len(_KINDS) + draws,
@@ -205,11 +202,27 @@ def combination_optimal(instances: InstanceSet) -> Finding:
             **{f"{kind}: conditions left over": size for kind, size in left.items()},
             "weights by users, which must fail": refused,
             **{f"{way}: excess error in standard errors": gain for way, gain in gains.items()},
-            **{
-                f"{way}: error over the combination's": float(np.mean(errors[way]) / np.mean(ours))
-                for way in gains
-            },
+            **{f"{way}: error over the combination's": ratio for way, ratio in ratios.items()},
             "distance of the error from the stated noise in standard errors": off,
-            "data": f"simulated: OUE, ε = {', '.join(map(str, _BUDGETS))}, emoji, n = 30,000",
+            "data": f"simulated: OUE, ε = {budgets}, emoji, n = 30,000",
         },
     )
+
+
+def _conditions(rng: np.random.Generator, rounds: int) -> tuple[dict[str, float], float]:
+    """Return what combinations leave of the conditions of optimality, by kind of groups.
+
+    The second number is the least that weights by users leave, which are not optimal.
+    """
+    left = {}
+    by_users = []
+    for kind, groups in _KINDS.items():
+        drawn = [_drawn(groups, rng) for _ in range(rounds)]
+        left[kind] = max(_left_over(each.linear_map, each) for each in drawn)
+        by_users += [_left_over(_by_users(each), each) for each in drawn]
+    return left, min(by_users)
+
+
+def _standard_error(draws: Array) -> float:
+    """Return the standard error of the mean of some draws."""
+    return float(np.std(draws, ddof=1)) / math.sqrt(len(draws))

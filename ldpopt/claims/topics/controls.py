@@ -65,32 +65,35 @@ def instances_cover(instances: InstanceSet) -> Finding:
     fewer than three sizes, or not all oracles are there; or if κ is not positive, negative and 0.
     """
     # Adversarial ones are left out of the shares: they are extreme by design.
-    estimates = [i.estimate for i in [*instances.random, *instances.crowd, *instances.real]]
-    large = [estimate for estimate in estimates if estimate.d > 2]
-    negative = np.concatenate([e.frequencies.min(axis=-1) < 0 for e in large])
-    # GRR's and subset selection's estimates sum to 1 before any post-processing.
-    free = [e for e in large if not e.noise.require_protocol().has_fixed_size]
-    off = np.concatenate([np.abs(e.frequencies.sum(axis=-1) - 1) > 1e-6 for e in free])
+    natural = [*instances.random, *instances.crowd, *instances.real]
+    estimates = [instance.estimate for instance in natural]
+    negative, off = _shares_in_need([estimate for estimate in estimates if estimate.d > 2])
+    needs_processing = negative > 0.5 and off > 0.5
     sizes = {instance.estimate.d for instance in instances.random}
     oracles = {type(estimate.oracle) for estimate in estimates}
+    all_oracles = {type(make(1.0, 4)) for make in ORACLES.values()}
     stacks = [*instances.random, *instances.adversarial]
     signs = {float(np.sign(instance.estimate.noise.kappa)) for instance in stacks}
+    is_varied = len(sizes) >= 3 and oracles >= all_oracles and signs == {-1.0, 0.0, 1.0}
     return Finding(
-        holds=(
-            float(negative.mean()) > 0.5
-            and float(off.mean()) > 0.5
-            and len(sizes) >= 3
-            and oracles >= {type(make(1.0, 4)) for make in ORACLES.values()}
-            and signs == {-1.0, 0.0, 1.0}
-        ),
+        holds=needs_processing and is_varied,
         instances=sum(len(estimate.frequencies) for estimate in estimates),
         evidence={
-            "share of vectors with a negative value": float(negative.mean()),
-            "share of vectors whose sum is not 1": float(off.mean()),
+            "share of vectors with a negative value": negative,
+            "share of vectors whose sum is not 1": off,
             "sizes of the random ones": ", ".join(map(str, sorted(sizes))),
             "oracles": len(oracles),
         },
     )
+
+
+def _shares_in_need(estimates: list[FrequencyEstimate]) -> tuple[float, float]:
+    """Return which shares of vectors have a negative value, and a sum that is not 1."""
+    lowest = np.concatenate([estimate.frequencies.min(axis=-1) for estimate in estimates])
+    # GRR's and subset selection's estimates sum to 1 before any post-processing.
+    free = [each for each in estimates if not each.noise.require_protocol().has_fixed_size]
+    sums = np.concatenate([estimate.frequencies.sum(axis=-1) for estimate in free])
+    return float(np.mean(lowest < 0)), float(np.mean(np.abs(sums - 1) > 1e-6))
 
 
 def _small(instances: InstanceSet) -> list[Instance]:

@@ -306,8 +306,9 @@ def likelihood_derivative(instances: InstanceSet) -> Finding:
             ndss += 2 * (y - f) * (p - q) ** 2 / spread
             # D's numerator, in shares of reports instead of estimates: c/n less its mean.
             miss = share - q - y * (p - q)
-            # With D's own factor, which `variance-difference` shows to be N's.
-            draft = -(miss**2) * (p * (1 - p) - q * (1 - q)) / spread**2
+            # D's own factor, which `variance-difference` shows to be N's.
+            growth = p * (1 - p) - q * (1 - q)
+            draft = -(miss**2) * growth / spread**2
             draft += 2 * miss * (q - p) / spread
             # All numbers are fractions, so that equality needs no tolerance.
             if not exact == ndss == draft:
@@ -362,7 +363,8 @@ def x_inverse(instances: InstanceSet) -> Finding:
             # D's x_v, whose sign is the opposite of N's.
             drafts = (share - q - y * (p - q)) / (point.constant + y * point.slope)
             above = share - q - point.constant * drafts
-            back = above / (p - q + (p * (1 - p) - q * (1 - q)) * drafts)
+            below = p - q + (p * (1 - p) - q * (1 - q)) * drafts
+            back = above / below
             if drafts != -x or _from_x(point, x, f) != y or back != y:
                 return True
         return False

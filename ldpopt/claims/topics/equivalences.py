@@ -367,9 +367,12 @@ def _draft(estimate: FrequencyEstimate) -> Array:
     # At least one value leaves the active set in every round but the last.
     while True:
         size = np.count_nonzero(active, axis=-1, keepdims=True)
-        x = np.sum(share, axis=-1, keepdims=True, where=active) - size * q - (p - q)
+        mass = np.sum(share, axis=-1, keepdims=True, where=active)
+        x = mass - size * q - (p - q)
         x /= (p - q) * (1 - p - q) + size * q * (1 - q)
-        f = (share - q - q * (1 - q) * x) / (p - q + (p * (1 - p) - q * (1 - q)) * x)
+        above = share - q - q * (1 - q) * x
+        below = p - q + (p * (1 - p) - q * (1 - q)) * x
+        f = above / below
         negative = active & (f < 0)
         if not negative.any():
             return np.where(active, f, 0.0)

@@ -185,21 +185,24 @@ def table1_words(instances: InstanceSet) -> Finding:
     differences: dict[str, list[float]] = {}
     vectors = 0
     for name in ("base-pos", "base-cut", "norm", "norm-mul", "norm-cut"):
+        differences[name] = []
         for raw, result in _outputs(instances, name):
             # A bisection per vector: a few of each stack are enough.
-            gaps = np.abs(_by_words(raw[:3], name) - result.frequencies[:3]).max(axis=-1)
+            few = raw[:3]
+            gaps = np.abs(_by_words(few, name) - result.frequencies[:3]).max(axis=-1)
             # Where positive estimates sum to 1 rounding decides whether Norm-Cut cuts the last.
-            sums = np.sum(np.maximum(raw.frequencies[:3], 0.0), axis=-1)
+            sums = np.sum(np.maximum(few.frequencies, 0.0), axis=-1)
             gaps = gaps[np.abs(sums - 1) > SUM]
-            differences.setdefault(name, []).append(largest(gaps) if len(gaps) else 0.0)
+            differences[name].append(largest(gaps) if len(gaps) else 0.0)
             vectors += len(gaps)
+    differences["post-pos"] = []
     for raw, result in _outputs(instances, "post-pos"):
         # Post-Pos acts on answers: one value, two, and the whole domain, whose sum is hardly
         # negative.
         first_values = [np.arange(size) for size in (1, 2, raw.d)]
         sums = raw.query(first_values)
         gap = largest(result.query(first_values) - np.maximum(sums, 0.0))
-        differences.setdefault("post-pos", []).append(gap)
+        differences["post-pos"].append(gap)
     # Both leave out the same instances, so that the pairs belong together.
     pairs = zip(_outputs(instances, "power"), _outputs(instances, "power-ns"), strict=True)
     differences["power-ns"] = [
@@ -230,18 +233,26 @@ def method_classes(instances: InstanceSet) -> Finding:
     for name in _PAPER_METHODS:
         sums = [np.sum(result.frequencies, axis=-1) for _, result in _outputs(instances, name)]
         flag = _sum_flag(np.concatenate(sums))
-        nonnegative = _lowest_answer(instances, name) >= 0
-        # "At most 1" is a class of its own: the sentence knows no "almost", as Table I does.
-        kind = {"yes": "both" if nonnegative else "sum", "almost": "at most 1", "no": "sign"}[flag]
+        if flag == "no":
+            kind = "sign"
+        elif flag == "almost":
+            # A class of its own: the sentence knows no "almost", as Table I does.
+            kind = "at most 1"
+        elif _lowest_answer(instances, name) >= 0:
+            kind = "both"
+        else:
+            kind = "sum"
         classes[kind].add(name)
     # The two classes on which the sentence and the correction agree.
     rest = classes["sum"] == {"norm"}
     rest &= classes["sign"] == {"base-pos", "post-pos", "base-cut", "power"}
+    as_printed = classes["both"] == {"norm-mul", "norm-cut", "norm-sub", "power-ns"}
+    as_corrected = classes["both"] == {"norm-mul", "norm-sub", "mle-apx", "power-ns"} and classes[
+        "at most 1"
+    ] == {"norm-cut"}
     return Finding(
-        holds=rest and classes["both"] == {"norm-mul", "norm-cut", "norm-sub", "power-ns"},
-        corrected=rest
-        and classes["both"] == {"norm-mul", "norm-sub", "mle-apx", "power-ns"}
-        and classes["at most 1"] == {"norm-cut"},
+        holds=rest and as_printed,
+        corrected=rest and as_corrected,
         instances=len(_PAPER_METHODS),
         evidence={
             **{f"class: {kind}": ", ".join(sorted(names)) for kind, names in classes.items()},

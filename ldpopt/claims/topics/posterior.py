@@ -332,7 +332,8 @@ def _rivals(rng: np.random.Generator, draws: int) -> tuple[dict[str, float], lis
     The margins are in standard errors of the paired difference.
     """
     noise = _RIVAL_NOISE
-    law = _COUNTS**-2.0 / np.sum(_COUNTS**-2.0)
+    powers = _COUNTS**-2.0
+    law = powers / np.sum(powers)
     # From the prior itself: under it the posterior mean must be the best.
     truth = rng.choice(_COUNTS, size=draws, p=law)
     estimate = truth + noise * rng.standard_normal(draws)
@@ -354,7 +355,8 @@ def _rivals(rng: np.random.Generator, draws: int) -> tuple[dict[str, float], lis
         # Paired by draw, because both errors share the noise of it.
         difference = rival_errors - errors
         # A rival that equals the posterior mean has no spread, and a margin of 0.
-        margins.append(float(difference.mean() * math.sqrt(draws) / max(difference.std(), 1e-300)))
+        spread = max(difference.std(), 1e-300)
+        margins.append(float(difference.mean() * math.sqrt(draws) / spread))
     return ratios, margins
 
 

@@ -188,22 +188,20 @@ def zero_moves(instances: InstanceSet) -> Finding:
     # One set for all thresholds below the significance threshold.
     kept = postprocess(raw, "base-zero").frequencies > 0
     significance = closed_form.significance_threshold(raw.d, float(raw.sigma), alpha=0.05)
-    rows = []
+    true = []
+    false = []
+    missed = []
     for factor in (1.0, 0.8, 0.6, 0.4, 0.2, 0.1):
         # The truth is compared with the falling threshold, the reported set stays.
         is_hitter = truth > factor * significance
-        rows.append(
-            (
-                np.count_nonzero(kept & is_hitter),
-                np.count_nonzero(kept & ~is_hitter),
-                np.count_nonzero(~kept & is_hitter),
-            )
-        )
-    true, false, missed = np.array(rows).T
+        true.append(np.count_nonzero(kept & is_hitter))
+        false.append(np.count_nonzero(kept & ~is_hitter))
+        missed.append(np.count_nonzero(~kept & is_hitter))
+    is_monotone = bool(np.all(np.diff(true) >= 0) and np.all(np.diff(false) <= 0))
+    misses_more = bool(missed[-1] - missed[0] > true[-1] - true[0] > 0)
     return Finding(
-        holds=bool(np.all(np.diff(true) >= 0) and np.all(np.diff(false) <= 0))
-        and missed[-1] - missed[0] > true[-1] - true[0] > 0,
-        instances=len(kept) * len(rows),
+        holds=is_monotone and misses_more,
+        instances=len(kept) * len(true),
         evidence={
             "true positives": ", ".join(map(str, true)),
             "false positives": ", ".join(map(str, false)),

@@ -42,29 +42,32 @@ def pure_private(instances: InstanceSet) -> Finding:
     or q, by PROBABILITY or more; if an audit proves more than ε, or refutes p or q; or if a share
     of supporting reports is SIGMAS standard deviations or more from p or q.
     """
+    sent = 10_000 if instances.quick else 40_000
     losses = []
     impurities = []
+    scores = []
+    refuted: list[str] = []
     reports = 0
+    drawn = 0
     runs: dict[str, list[ClientRun]] = {name: [] for name in ORACLES}
     for name, make in ORACLES.items():
         for epsilon, d in SMALL:
             oracle = make(epsilon, d)
-            sent = 10_000 if instances.quick else 40_000
             # Beside the law itself: a client could draw from another one than the oracle states.
-            runs[name].append(run_client(oracle, instances.seed, sent))
+            run = run_client(oracle, instances.seed, sent)
+            runs[name].append(run)
+            # In standard deviations, since shares of rare reports vary less than others.
+            scores.append(run.score)
+            refuted += run.audit.findings
+            drawn += run.reports
             law = channel(oracle)
             # Purity: p on the diagonal and one q everywhere else.
             pure = oracle.q + (oracle.p - oracle.q) * np.eye(d)
             losses.append(largest(law.privacy_loss - epsilon))
             impurities.append(largest(law.expectation - pure))
             reports += len(law.supports)
-    clients = [run for several in runs.values() for run in several]
-    # In standard deviations, since shares of rare reports vary less than others.
-    scores = [run.score for run in clients]
-    refuted = [finding for run in clients for finding in run.audit.findings]
     is_private = largest(losses) < PROBABILITY and not refuted
     is_pure = largest(impurities) < PROBABILITY and largest(scores) < SIGMAS
-    drawn = sum(run.reports for run in clients)
     pairs = ", ".join(f"({epsilon:g}, {d})" for epsilon, d in SMALL)
     return Finding(
         holds=is_private and is_pure,

@@ -217,19 +217,18 @@ def olh_oue(instances: InstanceSet) -> Finding:
     # There g = e^ε + 1 is a whole number, and nothing is rounded.
     whole = largest([_olh_over_oue(math.log(e)) for e in (2, 3, 5, 20, 100)])
     usual = epsilons >= 0.7  # where e^ε + 1 > 3
+    cost = float(nearest.max())
+    usual_cost = float(nearest[usual].max())
+    floor_cost = float(floor.max())
     return Finding(
-        holds=float(max(nearest.max(), floor.max())) < FORMULA,
-        corrected=(
-            whole < FORMULA and smallest(nearest) > -FORMULA and float(nearest[usual].max()) < 0.02
-        ),
+        holds=max(cost, floor_cost) < FORMULA,
+        corrected=whole < FORMULA and smallest(nearest) > -FORMULA and usual_cost < 0.02,
         instances=2 * len(epsilons),
         evidence={
             "largest relative difference at e^ε = 2, 3, 5, 20, 100": whole,
-            "with the closest integer OLH's variance is larger by at most, ε from 0.05 to 5": float(
-                nearest.max()
-            ),
-            "from ε = 0.7 on": float(nearest[usual].max()),
-            "with the floor, ε from 0.05 to 5": float(floor.max()),
+            "with the closest integer OLH's variance is larger by at most, ε from 0.05 to 5": cost,
+            "from ε = 0.7 on": usual_cost,
+            "with the floor, ε from 0.05 to 5": floor_cost,
             "at ε = 1 with the closest integer (g = 4)": _olh_over_oue(1.0),
             "at ε = 1 with the floor (g = 3)": _olh_over_oue(1.0, rounding="floor"),
             "correction": "where e^ε is an integer; otherwise OLH's variance is a little larger",
@@ -340,7 +339,9 @@ def _subset_variances(epsilon: float, d: int) -> tuple[Array, Array]:
     k = np.arange(1, d)
     p = k * e / (k * e + d - k)
     q = (p * (k - 1) + (1 - p) * k) / (d - 1)
-    return q * (1 - q) / (p - q) ** 2, (1 - p - q) / (p - q)
+    a = q * (1 - q) / (p - q) ** 2
+    b = (1 - p - q) / (p - q)
+    return a, b
 
 
 @claim(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt.closed_form import with_margins
-from ldpopt.constraints import Hierarchy, Linear, Near
+from ldpopt.constraints import Constraint, Hierarchy, Linear, Near
 from ldpopt.discovery.code.kernels import kernels_of
 from ldpopt.discovery.code.languages import LANGUAGES
 from ldpopt.discovery.code.steps import Step, steps_of
@@ -281,22 +281,40 @@ def _names_of(problem: Formulation, start: FrequencyEstimate) -> list[str] | Non
 def _names_of_root(problem: Formulation, start: FrequencyEstimate, root: str) -> list[str] | None:
     """Return the pooling and the root of bounds with at most one order or one set of groups."""
     d = start.d
-    stated = dict.fromkeys(problem.constraints)
-    orders = [c for c in stated if c.isotonic(d) is not None]
-    # One group of all values is a total.
-    grouped = [c for c in stated if c.disjoint_groups(d) is not None and c.total(d) is None]
-    others = tuple(c for c in stated if c not in orders and c not in grouped)
-    rest = Formulation(problem.loss.bare, others)
-    # Groups cut the blocks that pooling has joined, and one another.
-    if not rest.is_box(d) or len(grouped) > 1 or (orders and grouped):
+    orders: list[Constraint] = []
+    grouped: list[Constraint] = []
+    others: list[Constraint] = []
+    # Each once: what is stated twice holds once.
+    for constraint in dict.fromkeys(problem.constraints):
+        is_order = constraint.isotonic(d) is not None
+        # One group of all values is a total.
+        is_grouped = constraint.disjoint_groups(d) is not None and constraint.total(d) is None
+        if is_order:
+            orders.append(constraint)
+        if is_grouped:
+            grouped.append(constraint)
+        if not (is_order or is_grouped):
+            others.append(constraint)
+    rest = Formulation(problem.loss.bare, tuple(others))
+    if not rest.is_box(d):
         return None
-    if orders and not _pools_first(problem, start, root):
+    # Groups cut the blocks that pooling has joined, and one another.
+    if len(grouped) > 1 or (orders and grouped):
+        return None
+    last = [f"{root} by group"] if grouped else _last_names(rest, root, d)
+    if last is None or not orders:
+        return last
+    return _pooled_first(problem, start, root, last)
+
+
+def _pooled_first(
+    problem: Formulation, start: FrequencyEstimate, root: str, last: list[str]
+) -> list[str] | None:
+    """Return operators behind a pooling of the data, where that may come first."""
+    if not _pools_first(problem, start, root):
         return None
     pooling = "pool in the loss's mean" if root == "weighted root" else "pool"
-    last = [f"{root} by group"] if grouped else _last_names(rest, root, d)
-    if last is None:
-        return None
-    return [pooling, *last] if orders else last
+    return [pooling, *last]
 
 
 def _pools_first(problem: Formulation, start: FrequencyEstimate, root: str) -> bool:

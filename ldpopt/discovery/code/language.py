@@ -98,9 +98,12 @@ class Language(ABC):
         """Return the whole file."""
         # The steps first: writing them states the constants.
         body = [self.step(number, step) for number, step in enumerate(self.steps, start=1)]
-        kernels = sources_of(self.key, [name for step in self.steps for name in step.kernels])
-        parts = [self.head(), *kernels, *self.constants, self.function("\n".join(body))]
-        return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+        names = [name for step in self.steps for name in step.kernels]
+        kernels = sources_of(self.key, names)
+        function = self.function("\n".join(body))
+        parts = [self.head(), *kernels, *self.constants, function]
+        written = [part.strip("\n") for part in parts if part]
+        return "\n\n".join(written) + "\n"
 
     def head_comment(self) -> str:
         """Return the comment at the top."""
@@ -134,29 +137,30 @@ class Language(ABC):
         if step.kernel in ("clip", "support"):
             return step.kernel, self.ends(number, step)
         if step.kernel == "variance mean":
-            return ("to variance" if step.numbers["into"] else "from variance"), ["kappa"]
+            kernel = "to variance" if step.numbers["into"] else "from variance"
+            return kernel, ["kappa"]
         if step.kernel == "level":
             total = self.text(step.numbers["total"])
             response = self.called(f"response {step.response}")
-            return "level", [*self.ends(number, step), total, response, self.listing(step.protocol)]
+            protocol = self.listing(step.protocol)
+            return "level", [*self.ends(number, step), total, response, protocol]
         if step.kernel in _WITH_LIMITS:
             total, *others = (self.text(value) for value in step.numbers.values())
-            arrays = [
-                self.array(f"{key}_{number}", values) for key, values in (step.arrays or {}).items()
-            ]
+            arrays = self._arrays(number, step).values()
             return step.kernel, [*self.ends(number, step), total, *arrays, *others]
         return step.kernel, self._arguments(number, step)
 
+    def _arrays(self, number: int, step: Step) -> dict[str, str]:
+        """Return the arrays of a step as arguments, by key."""
+        stated = step.arrays or {}
+        return {key: self.array(f"{key}_{number}", values) for key, values in stated.items()}
+
     def _arguments(self, number: int, step: Step) -> list[str]:
         """Return the arrays and numbers of a step as arguments."""
-        arrays = {
-            key: self.array(f"{key}_{number}", values)
-            for key, values in (step.arrays or {}).items()
-        }
-        numbers = {
-            key: str(int(value)) if key in _COUNTS else self.text(value)
-            for key, value in step.numbers.items()
-        }
+        arrays = self._arrays(number, step)
+        numbers = {}
+        for key, value in step.numbers.items():
+            numbers[key] = str(int(value)) if key in _COUNTS else self.text(value)
         if step.kernel == "pool values":
             # Without arrays the nodes are the values, of which there may be any number.
             is_plain = arrays["node"] == arrays["parent"] == self.nothing

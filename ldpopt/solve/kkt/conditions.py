@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,21 +119,12 @@ class KKT:
 
     def _repr_html_(self) -> str:
         """Return the conditions as a table, where a page does not typeset formulas."""
-        # The heading stands in the first row of its kind alone.
-        rows: list[tuple[str, str]] = [
-            (kind if i == 0 else "", str(condition))
-            for kind in KINDS
-            for i, condition in enumerate(self.of_kind(kind))
-        ]
+        rows: list[tuple[str, str]] = []
+        for kind in KINDS:
+            rows += _under(kind, [str(condition) for condition in self.of_kind(kind)])
         if self.split is not None:
-            begin = "case split"
-            for line in self.split.lines:
-                rows.append((begin, line))
-                begin = ""
-        begin = "where"
-        for name, meaning in self.meanings.items():
-            rows.append((begin, f"{name}: {meaning}"))
-            begin = ""
+            rows += _under("case split", self.split.lines)
+        rows += _under("where", [f"{name}: {meaning}" for name, meaning in self.meanings.items()])
         return html_of((), rows, title=f"KKT conditions of {self.problem.formula}")
 
     def residuals(self, solution: Solution) -> Residuals:
@@ -207,17 +198,7 @@ class KKT:
         # The number of values stands in some formulas as a symbol.
         arrays |= {"d": np.asarray(float(d))}
         if self._loss_form.kinks or self._priced:
-            # Slopes at kinks are no multipliers of constraints: the best of them are taken.
-            smooth = sp.Add(*[part.gradient for part in self._parts])
-            smooth += self._loss_form.slope()
-            signs = [kink.sign for kink in self._loss_form.kinks]
-            # What is left of the gradient without them is what they have to explain.
-            smooth = smooth.subs(dict.fromkeys(signs, 0))
-            rest = Numbers(arrays, ranges).value(smooth, {"v": np.arange(d)})
-            rest = np.broadcast_to(rest, f.shape)
-            arrays |= subgradients(self._loss_form, arrays, rest, f)
-            for priced in self._priced:
-                arrays |= priced.slopes(rest)
+            arrays |= self._slopes_at_kinks(Numbers(arrays, ranges), arrays, f)
         if self.split is not None:
             arrays |= self.split.pooled_data(self.problem.loss.bare, start)
             between = np.flatnonzero(np.abs(f) > _AT_ZERO * np.max(np.abs(f)))
@@ -228,6 +209,25 @@ class KKT:
                 places = {"v": np.arange(d)}
                 arrays[short.base.name] = Numbers(arrays, ranges).value(long, places)
         return Numbers(arrays, ranges)
+
+    def _slopes_at_kinks(
+        self, numbers: Numbers, arrays: Mapping[str, Array], f: Array
+    ) -> dict[str, Array]:
+        """Return the slopes of absolute values and of prices that explain a solution best.
+
+        They are no multipliers of constraints, so that no certificate has them.
+        """
+        gradient = sp.Add(*[part.gradient for part in self._parts])
+        gradient += self._loss_form.slope()
+        # What is left of the gradient without these slopes is what they have to explain.
+        signs = [kink.sign for kink in self._loss_form.kinks]
+        smooth = gradient.subs(dict.fromkeys(signs, 0))
+        rest = numbers.value(smooth, {"v": np.arange(len(f))})
+        rest = np.broadcast_to(rest, f.shape)
+        slopes = dict(subgradients(self._loss_form, arrays, rest, f))
+        for priced in self._priced:
+            slopes |= priced.slopes(rest)
+        return slopes
 
 
 @dataclass(frozen=True)
@@ -311,22 +311,40 @@ def conditions_of(problem: Formulation, form: str) -> KKT:
         stated.append((constraint, constraint_part(constraint, name, names)))
     parts = [part for _, part in stated]
     every: list[Part | PricedPart] = [*priced, *parts]
-    added = [part.gradient for part in every]
-    gradient = sp.Add(form_of_loss.slope(), *added)
+    # Stationarity: the slope of the loss and what everything else adds to it cancel.
+    gradient = sp.Add(form_of_loss.slope(), *[part.gradient for part in every])
     conditions = [
         Condition("stationarity", equation(gradient), form_of_loss.where(), loss),
         *kink_conditions(form_of_loss, loss),
         *nonnegative_conditions(form_of_loss, loss),
-        *(condition for part in every for condition in part.conditions),
     ]
-    # The order of kinds, and within a kind that in which loss and constraints are stated.
-    ordered = tuple(c for kind in KINDS for c in _distinct(conditions) if c.kind == kind)
-    # A price on several values leaves no multiplier that can be eliminated value by value.
-    split = None if priced else split_of(form_of_loss, stated, names)
     meanings = dict(form_of_loss.meanings)
     for part in every:
+        conditions += part.conditions
         meanings |= part.meanings
-    return KKT(problem, ordered, meanings, split, form, form_of_loss, tuple(parts), tuple(priced))
+    # A price on several values leaves no multiplier that can be eliminated value by value.
+    split = None if priced else split_of(form_of_loss, stated, names)
+    return KKT(
+        problem=problem,
+        conditions=_by_kind(_distinct(conditions)),
+        meanings=meanings,
+        split=split,
+        form=form,
+        _loss_form=form_of_loss,
+        _parts=tuple(parts),
+        _priced=tuple(priced),
+    )
+
+
+def _by_kind(conditions: list[Condition]) -> tuple[Condition, ...]:
+    """Return conditions in the order of kinds, within a kind in that of loss and constraints."""
+    # Sorting keeps the order of what is equal.
+    return tuple(sorted(conditions, key=lambda condition: KINDS.index(condition.kind)))
+
+
+def _under(heading: str, lines: Sequence[str]) -> list[tuple[str, str]]:
+    """Return rows of a table whose heading stands in the first of them alone."""
+    return [(heading if i == 0 else "", line) for i, line in enumerate(lines)]
 
 
 def _distinct(conditions: list[Condition]) -> list[Condition]:

@@ -35,12 +35,17 @@ _OF_ONE: dict[Any, Callable[..., Any]] = {
 
 def _product(factors: tuple[Any, ...], values: list[Any]) -> Any:
     """Return a product in which 0 · log 0 is 0, its limit: so divergences are defined at 0."""
-    is_log = [factor.func is sp.log for factor in factors]
-    plain = [value for value, log in zip(values, is_log, strict=True) if not log]
-    logs = [value for value, log in zip(values, is_log, strict=True) if log]
-    product = reduce(np.multiply, plain, np.asarray(1.0))
-    for logarithm in logs:
-        product = np.where((product == 0) & np.isneginf(logarithm), 0.0, product * logarithm)
+    product: Any = np.asarray(1.0)
+    logarithms = []
+    for factor, value in zip(factors, values, strict=True):
+        if factor.func is sp.log:
+            logarithms.append(value)
+        else:
+            product = np.multiply(product, value)
+    # Logarithms last: only then is it known whether what they multiply is 0.
+    for logarithm in logarithms:
+        is_limit = (product == 0) & np.isneginf(logarithm)
+        product = np.where(is_limit, 0.0, product * logarithm)
     return product
 
 
@@ -103,8 +108,9 @@ class Numbers:
         # Of a sum over a set, as "j ∈ S", the summand has the letter alone.
         inner[index.name.split()[0]] = self.places_of(index)
         term = np.asarray(self._of(node.function, inner), dtype=np.float64)
-        outside = [np.shape(place) for place in inner.values()]
-        return np.broadcast_to(term, np.broadcast_shapes(*outside)).sum(axis=-1)
+        # A term that is the same for all places counts once for each of them.
+        shape = np.broadcast_shapes(*[np.shape(place) for place in inner.values()])
+        return np.broadcast_to(term, shape).sum(axis=-1)
 
     def residual(self, condition: Condition, d: int) -> float:
         """Return by how much a condition fails where it fails most; 0 where it holds."""

@@ -230,13 +230,19 @@ def _ordered_terms(expr: Any) -> list[Any]:
     """Return the terms of a sum as readers expect them: those of f, of data, of multipliers."""
 
     def place(term: Any) -> tuple[int, bool, str]:
-        names = {symbol.name[:1] for symbol in term.free_symbols if hasattr(symbol, "name")}
-        group = 1 + bool(names & _MULTIPLIERS)
-        return 0 if term.has(F) else group, term.could_extract_minus_sign(), str(term)
+        letters = {symbol.name[:1] for symbol in term.free_symbols if hasattr(symbol, "name")}
+        if term.has(F):
+            group = 0
+        elif letters & _MULTIPLIERS:
+            group = 2
+        else:
+            group = 1
+        return group, term.could_extract_minus_sign(), str(term)
 
     terms = sorted(expr.args, key=place)
     # No sign in front where a term without one may stand there.
-    first = next((i for i, term in enumerate(terms) if not term.could_extract_minus_sign()), 0)
+    unsigned = [i for i, term in enumerate(terms) if not term.could_extract_minus_sign()]
+    first = unsigned[0] if unsigned else 0
     return [terms[first], *terms[:first], *terms[first + 1 :]]
 
 

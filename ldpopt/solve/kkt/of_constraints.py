@@ -82,10 +82,10 @@ def _nonnegative(constraint: constraints.NonNegative, of: str, names: Names) -> 
     stated.add("dual feasibility", at_least(multiplier[V]))
     stated.add("complementarity", equation(multiplier[V] * F[V]))
     return Part(
-        -multiplier[V],
-        stated.conditions,
-        {multiplier.name: f"multipliers of {of}"},
-        lambda dual, f: {multiplier.name: np.asarray(dual)},
+        gradient=-multiplier[V],
+        conditions=stated.conditions,
+        meanings={multiplier.name: f"multipliers of {of}"},
+        multipliers=lambda dual, f: {multiplier.name: np.asarray(dual)},
         # The case split cuts the response off at this end.
         ends=[(1, sp.Integer(0))],
     )
@@ -128,7 +128,14 @@ def _box_part(lower: Array, upper: Array, of: str, names: Names) -> Part:
         # A certificate has one number per value: positive at a lower bound, negative at an upper.
         return {name: np.maximum(sign * np.asarray(dual), 0.0) for sign, name in bases}
 
-    return Part(gradient, stated.conditions, meanings, multipliers, lambda d: arrays, ends=ends)
+    return Part(
+        gradient=gradient,
+        conditions=stated.conditions,
+        meanings=meanings,
+        multipliers=multipliers,
+        data=lambda d: arrays,
+        ends=ends,
+    )
 
 
 def _where_finite(bound: Array, stored: dict[str, Array]) -> Everywhere:
@@ -161,14 +168,14 @@ def _fixed(constraint: constraints.Fixed, of: str, names: Names) -> Part:
         return {value.name: numbers}
 
     return Part(
-        -multiplier[V],
-        stated.conditions,
-        {
+        gradient=-multiplier[V],
+        conditions=stated.conditions,
+        meanings={
             multiplier.name: f"multipliers of {of}, of either sign; 0 for all other values",
             value.name: "the fixed frequencies",
         },
-        lambda dual, f: {multiplier.name: np.asarray(dual)},
-        stored,
+        multipliers=lambda dual, f: {multiplier.name: np.asarray(dual)},
+        data=stored,
     )
 
 
@@ -178,11 +185,11 @@ def _sums_to(constraint: constraints.SumsTo, of: str, names: Names) -> Part:
     stated = _Stated(of)
     stated.add("primal feasibility", equation(total_of(F[U]), number(constraint.total())), ONCE)
     return Part(
-        multiplier,
-        stated.conditions,
-        {multiplier.name: f"the multiplier of {of}, of either sign"},
+        gradient=multiplier,
+        conditions=stated.conditions,
+        meanings={multiplier.name: f"the multiplier of {of}, of either sign"},
         # Opposite to a certificate, in which a positive number pushes up: this is the papers' μ.
-        lambda dual, f: {multiplier.name: -np.asarray(dual)},
+        multipliers=lambda dual, f: {multiplier.name: -np.asarray(dual)},
         role="total",
     )
 
@@ -214,16 +221,16 @@ def _groups(constraint: constraints.GroupTotals, of: str, names: Names) -> Part:
         return {multiplier.name: -np.append(np.atleast_1d(dual), 0.0)}
 
     return Part(
-        multiplier[group_of[V]],
-        stated.conditions,
-        {
+        gradient=multiplier[group_of[V]],
+        conditions=stated.conditions,
+        meanings={
             group_of.name: "the group of each value",
             multiplier.name: f"multipliers of the totals of {of}, of either sign; 0 in no group",
             total.name: "the totals",
         },
-        multipliers,
-        stored,
-        lambda d: {index.name: count},
+        multipliers=multipliers,
+        data=stored,
+        ranges=lambda d: {index.name: count},
         role="totals",
     )
 
@@ -254,17 +261,17 @@ def _rows(constraint: Polyhedron, of: str, names: Names) -> Part:
         return {matrix.name: rows.matrix.toarray(), low.name: rows.lower, high.name: rows.upper}
 
     return Part(
-        -sum_over(matrix[index, V] * multiplier[index], index),
-        stated.conditions,
-        {
+        gradient=-sum_over(matrix[index, V] * multiplier[index], index),
+        conditions=stated.conditions,
+        meanings={
             matrix.name: f"the matrix of {of}",
             low.name: "the lower bounds of its rows",
             high.name: "the upper bounds of its rows",
             multiplier.name: "multipliers of its rows: positive where a lower bound holds",
         },
-        lambda dual, f: {multiplier.name: np.atleast_1d(dual) * constraint.row_units},
-        stored,
-        lambda d: {index.name: _count(constraint, d)},
+        multipliers=lambda dual, f: {multiplier.name: np.atleast_1d(dual) * constraint.row_units},
+        data=stored,
+        ranges=lambda d: {index.name: _count(constraint, d)},
     )
 
 
@@ -336,17 +343,17 @@ def _equations(constraint: Polyhedron, of: str, names: Names) -> Part:
         return {matrix.name: rows.matrix.toarray(), total.name: rows.lower}
 
     return Part(
-        -sum_over(matrix[index, V] * multiplier[index], index),
-        stated.conditions,
-        {
+        gradient=-sum_over(matrix[index, V] * multiplier[index], index),
+        conditions=stated.conditions,
+        meanings={
             matrix.name: f"the matrix of {of}",
             total.name: "what its rows sum to",
             multiplier.name: "multipliers of its rows, of either sign",
         },
         # One group of all values is a total, whose dual is one number.
-        lambda dual, f: {multiplier.name: np.atleast_1d(dual)},
-        stored,
-        lambda d: {index.name: _count(constraint, d)},
+        multipliers=lambda dual, f: {multiplier.name: np.atleast_1d(dual)},
+        data=stored,
+        ranges=lambda d: {index.name: _count(constraint, d)},
     )
 
 
@@ -371,17 +378,17 @@ def _order(constraint: Order, of: str, names: Names) -> Part:
         return {upper.name: pairs[:, 0], lower.name: pairs[:, 1]}
 
     return Part(
-        -sum_over(multiplier[index] * is_upper, index)
+        gradient=-sum_over(multiplier[index] * is_upper, index)
         + sum_over(multiplier[index] * is_lower, index),
-        stated.conditions,
-        {
+        conditions=stated.conditions,
+        meanings={
             upper.name: "the higher value of each pair",
             lower.name: "the lower value of each pair",
             multiplier.name: f"multipliers of the pairs of {of}",
         },
-        lambda dual, f: {multiplier.name: np.atleast_1d(dual)},
-        stored,
-        lambda d: {index.name: len(constraint.pairs(d))},
+        multipliers=lambda dual, f: {multiplier.name: np.atleast_1d(dual)},
+        data=stored,
+        ranges=lambda d: {index.name: len(constraint.pairs(d))},
         role="order",
     )
 
@@ -407,15 +414,15 @@ def _top_set(constraint: constraints.TopSet, of: str, names: Names) -> Part:
         return {multiplier.name: np.asarray(dual), level.name: np.asarray(above.min())}
 
     return Part(
-        -side[V] * multiplier[V],
-        stated.conditions,
-        {
+        gradient=-side[V] * multiplier[V],
+        conditions=stated.conditions,
+        meanings={
             side.name: f"1 for the values of {of}, -1 for all others",
             level.name: "a level between the two sets",
             multiplier.name: f"multipliers of {of}",
         },
-        multipliers,
-        lambda d: {side.name: np.where(constraint.members(d), 1.0, -1.0)},
+        multipliers=multipliers,
+        data=lambda d: {side.name: np.where(constraint.members(d), 1.0, -1.0)},
         role="order",
     )
 
@@ -491,18 +498,19 @@ def _smooth(constraint: constraints.Smooth, of: str, names: Names) -> Part:
         for part in parts:
             m = part.length(constraint, len(f))
             # In the order of the rows: difference - t <= 0, difference + t >= 0, Σ t, t >= 0.
-            below, above, total, _positive, rest = np.split(rest, np.cumsum([m, m, 1, m]))
+            ends = np.cumsum([m, m, 1, m])
+            below, above, total, _positive, rest = np.split(rest, ends)
             numbers[part.slope.name] = -(below + above)
             numbers[part.price.name] = -total[0]
         return numbers
 
     return Part(
-        gradient,
-        stated.conditions,
-        meanings,
-        multipliers,
-        stored,
-        lambda d: {part.index.name: part.length(constraint, d) for part in parts},
+        gradient=gradient,
+        conditions=stated.conditions,
+        meanings=meanings,
+        multipliers=multipliers,
+        data=stored,
+        ranges=lambda d: {part.index.name: part.length(constraint, d) for part in parts},
     )
 
 
@@ -543,10 +551,17 @@ def _absolute_ball(constraint: constraints.Near, of: str, names: Names) -> Part:
     def multipliers(dual: Any, f: Array) -> dict[str, Array]:
         d = len(f)
         # Rows f - r - t <= 0 and f - r + t >= 0, then the sum of t, which the radius bounds.
-        below, above, total, _ = np.split(np.asarray(dual), np.cumsum([d, d, 1]))
+        ends = np.cumsum([d, d, 1])
+        below, above, total, _ = np.split(np.asarray(dual), ends)
         return {slope.name: -(below + above), price.name: -total[0]}
 
-    return Part(slope[V], stated.conditions, meanings, multipliers, lambda d: numbers)
+    return Part(
+        gradient=slope[V],
+        conditions=stated.conditions,
+        meanings=meanings,
+        multipliers=multipliers,
+        data=lambda d: numbers,
+    )
 
 
 def _smooth_ball(constraint: constraints.Near, of: str, names: Names) -> Part:
@@ -565,7 +580,13 @@ def _smooth_ball(constraint: constraints.Near, of: str, names: Names) -> Part:
         return {price.name: np.asarray(rate)}
 
     numbers = {reference.name: constraint.reference}
-    return Part(gradient, stated.conditions, meanings, multipliers, lambda d: numbers)
+    return Part(
+        gradient=gradient,
+        conditions=stated.conditions,
+        meanings=meanings,
+        multipliers=multipliers,
+        data=lambda d: numbers,
+    )
 
 
 def _letters_of_ball(of: str, names: Names) -> tuple[Any, Any, dict[str, str]]:
@@ -595,10 +616,13 @@ def _require_slopes(constraint: constraints.Near) -> None:
 def _distance_of(constraint: constraints.Near, reference: Any, price: Any) -> tuple[Any, Any, Any]:
     """Return a smooth distance from the reference, its limit, and the price's push on f_v."""
     radius = number(constraint.radius)
-    difference = F[V] - reference[V]
     if constraint.norm == 2:
         # Half the square: its gradient is the difference, where the norm's own divides by 0.
-        return total_of((difference**2 / 2).subs(V, U)), radius**2 / 2, price * difference
-    ratio = sp.log(F[V] / reference[V])
-    divergence = F[V] * ratio - F[V] + reference[V]
-    return total_of(divergence.subs(V, U)), radius, price * ratio
+        slope = F[V] - reference[V]
+        term = slope**2 / 2
+        limit = radius**2 / 2
+    else:
+        slope = sp.log(F[V] / reference[V])
+        term = F[V] * slope - F[V] + reference[V]
+        limit = radius
+    return total_of(term.subs(V, U)), limit, price * slope

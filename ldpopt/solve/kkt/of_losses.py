@@ -138,8 +138,8 @@ class LossForm:
 
 
 def no_loss() -> LossForm:
-    """Return the loss 0, which is what prices on several values stand beside where they are all."""
-    return LossForm(sp.Integer(0), {}, lambda _: {})
+    """Return the loss 0: what is left of a loss that is nothing but prices on several values."""
+    return LossForm(term=sp.Integer(0), meanings={}, numbers=lambda _: {})
 
 
 @singledispatch
@@ -178,11 +178,11 @@ def _posterior(loss: losses.PosteriorMean, names: Names) -> LossForm:
 def _squares_around(letter: str, meaning: str, loss: losses.LeastSquares, names: Names) -> LossForm:
     target = names.base(letter)
     return LossForm(
-        (X - target[V]) ** 2 / 2,
-        {target.name: meaning},
-        lambda estimate: {target.name: loss.target(estimate)},
-        lambda price: target[V] - price,
-        lambda held, size, total: (held - total) / size,
+        term=(X - target[V]) ** 2 / 2,
+        meanings={target.name: meaning},
+        numbers=lambda estimate: {target.name: loss.target(estimate)},
+        response=lambda price: target[V] - price,
+        price=lambda held, size, total: (held - total) / size,
         pooled=target,
     )
 
@@ -192,10 +192,10 @@ def _weighted_squares(loss: losses.WeightedLeastSquares, names: Names) -> LossFo
     target = names.base("f̃")
     weight = names.base("w")
     return LossForm(
-        weight[V] * (X - target[V]) ** 2 / 2,
-        {target.name: "the estimate", weight.name: "the weights"},
-        lambda estimate: {target.name: estimate.frequencies, weight.name: loss.weights},
-        lambda price: target[V] - price / weight[V],
+        term=weight[V] * (X - target[V]) ** 2 / 2,
+        meanings={target.name: "the estimate", weight.name: "the weights"},
+        numbers=lambda estimate: {target.name: estimate.frequencies, weight.name: loss.weights},
+        response=lambda price: target[V] - price / weight[V],
         # As readers write it: sympy leaves a 2 above and one below.
         derivative=weight[V] * (F[V] - target[V]),
     )
@@ -223,14 +223,14 @@ def _gaussian(loss: losses.GaussianMLE, names: Names) -> LossForm:
         return (target[V] + constant[V] * ratio) / (1 - growth[V] * ratio)
 
     return LossForm(
-        (X - target[V]) ** 2 / (constant[V] + growth[V] * X),
-        {
+        term=(X - target[V]) ** 2 / (constant[V] + growth[V] * X),
+        meanings={
             target.name: "the estimate",
             constant.name: "n times its variance at frequency 0",
             growth.name: "how fast that grows with the frequency",
         },
-        numbers,
-        response,
+        numbers=numbers,
+        response=response,
     )
 
 
@@ -259,10 +259,10 @@ def _likelihood(loss: _Likelihood, names: Names) -> LossForm:
     # Reports that support one value each: those that support another add no term.
     if not loss.is_two_sided:
         return LossForm(
-            -share[V] * sp.log(probability),
-            meanings,
-            numbers,
-            lambda price: share[V] / price - floor / slope,
+            term=-share[V] * sp.log(probability),
+            meanings=meanings,
+            numbers=numbers,
+            response=lambda price: share[V] / price - floor / slope,
             # Without a price it falls for ever.
             needs_price=True,
             pooled=share,
@@ -275,10 +275,10 @@ def _likelihood(loss: _Likelihood, names: Names) -> LossForm:
         return (2 * share[V] / (1 + scaled + root) - floor) / slope
 
     return LossForm(
-        -share[V] * sp.log(probability) - (1 - share[V]) * sp.log(1 - probability),
-        meanings,
-        numbers,
-        response,
+        term=-share[V] * sp.log(probability) - (1 - share[V]) * sp.log(1 - probability),
+        meanings=meanings,
+        numbers=numbers,
+        response=response,
         pooled=share,
     )
 
@@ -299,12 +299,12 @@ def _divergence_to(loss: losses.KLTo, names: Names) -> LossForm:
 def _divergence_from(letter: str, meaning: str, loss: Any, names: Names) -> LossForm:
     reference = names.base(letter)
     return LossForm(
-        X * sp.log(X / reference[V]),
-        {reference.name: meaning},
+        term=X * sp.log(X / reference[V]),
+        meanings={reference.name: meaning},
         # Negative estimates count as 0, as they do in the loss.
-        lambda estimate: {reference.name: np.maximum(loss.target(estimate), 0.0)},
-        lambda price: reference[V] * sp.exp(-1 - price),
-        lambda held, size, total: sp.log(held / total) - 1,
+        numbers=lambda estimate: {reference.name: np.maximum(loss.target(estimate), 0.0)},
+        response=lambda price: reference[V] * sp.exp(-1 - price),
+        price=lambda held, size, total: sp.log(held / total) - 1,
         reference=reference,
         logarithmic=True,
     )
@@ -314,11 +314,11 @@ def _divergence_from(letter: str, meaning: str, loss: Any, names: Names) -> Loss
 def _entropy(loss: losses.Entropy, names: Names) -> LossForm:
     # The divergence from ones, without their symbol.
     return LossForm(
-        X * sp.log(X),
-        {},
-        lambda _: {},
-        lambda price: sp.exp(-1 - price),
-        lambda held, size, total: sp.log(size / total) - 1,
+        term=X * sp.log(X),
+        meanings={},
+        numbers=lambda _: {},
+        response=lambda price: sp.exp(-1 - price),
+        price=lambda held, size, total: sp.log(size / total) - 1,
         logarithmic=True,
     )
 
@@ -348,9 +348,9 @@ def _deviations_from(
         kink = kink._replace(weight=weight[V])
     return LossForm(
         # All of it is a kink: nothing is left to differentiate.
-        sp.Integer(0),
-        meanings,
-        lambda estimate: {place.name: loss.target(estimate), **numbers},
+        term=sp.Integer(0),
+        meanings=meanings,
+        numbers=lambda estimate: {place.name: loss.target(estimate), **numbers},
         kinks=[kink],
     )
 
@@ -363,9 +363,9 @@ def _huber(loss: losses.Huber, names: Names) -> LossForm:
     inner = sp.Min(size, number(loss.delta))
     cut = sp.Max(sp.Min(F[V] - target[V], number(loss.delta)), -number(loss.delta))
     return LossForm(
-        inner * (size - inner / 2),
-        {target.name: "the estimate"},
-        lambda estimate: {target.name: estimate.frequencies},
+        term=inner * (size - inner / 2),
+        meanings={target.name: "the estimate"},
+        numbers=lambda estimate: {target.name: estimate.frequencies},
         derivative=cut,
     )
 
@@ -383,17 +383,22 @@ def _sum(loss: losses.WeightedSum, names: Names) -> LossForm:
             "reference; solution.duals has the multipliers"
         )
     meanings: dict[str, str] = {}
-    for _, form in parts:
+    kinks: list[Kink] = []
+    terms = []
+    slopes = []
+    for weight, form in parts:
         meanings |= form.meanings
-    kinks = [kink.scaled(weight) for weight, form in parts for kink in form.kinks]
+        kinks += [kink.scaled(weight) for kink in form.kinks]
+        terms.append(number(weight) * form.term)
+        slopes.append(number(weight) * form.smooth_slope())
     return LossForm(
-        sp.Add(*[number(weight) * form.term for weight, form in parts]),
-        meanings,
-        lambda estimate: _joined([form.numbers(estimate) for _, form in parts]),
+        term=sp.Add(*terms),
+        meanings=meanings,
+        numbers=lambda estimate: _joined([form.numbers(estimate) for _, form in parts]),
         reference=references[0] if references else None,
         kinks=kinks,
         logarithmic=any(form.logarithmic for _, form in parts),
-        derivative=sp.Add(*[number(weight) * form.smooth_slope() for weight, form in parts]),
+        derivative=sp.Add(*slopes),
     )
 
 
@@ -413,8 +418,11 @@ def _scaled(weight: float, form: LossForm) -> LossForm:
 
 
 def _joined(parts: list[dict[str, Array]]) -> dict[str, Array]:
-    # Names are distinct, so that no part overwrites another.
-    return {name: array for part in parts for name, array in part.items()}
+    joined: dict[str, Array] = {}
+    for part in parts:
+        # Names are distinct, so that no part overwrites another.
+        joined |= part
+    return joined
 
 
 def kink_conditions(form: LossForm, of: str) -> list[Condition]:

@@ -133,15 +133,15 @@ def _variation(weight: float, penalty: TotalVariation, of: str, names: Names) ->
         return {matrix.name: np.diff(np.eye(d)[penalty.priced_chain(d)], axis=0)}
 
     return PricedPart(
-        sum_over(matrix[index, V] * slope, index),
-        conditions,
-        {
+        gradient=sum_over(matrix[index, V] * slope, index),
+        conditions=conditions,
+        meanings={
             matrix.name: "the differences of neighbours",
             slopes.name: f"slopes of {factor}|difference|",
         },
-        differences,
-        lambda d: {index.name: len(penalty.priced_chain(d)) - 1},
-        cancelling,
+        data=differences,
+        ranges=lambda d: {index.name: len(penalty.priced_chain(d)) - 1},
+        slopes=cancelling,
     )
 
 
@@ -174,16 +174,16 @@ def _norms(weight: float, penalty: GroupNorm, of: str, names: Names) -> PricedPa
         return {slopes.name: np.where(is_member, -rest, 0.0)}
 
     return PricedPart(
-        slopes[V],
-        conditions,
-        {
+        gradient=slopes[V],
+        conditions=conditions,
+        meanings={
             member.name: "1 for the members of a group, 0 for all others",
             price.name: "the price of each group's norm",
             slopes.name: "slopes of the price, 0 for values in no group",
         },
-        members,
-        lambda _: {index.name: number_of_groups},
-        cancelling,
+        data=members,
+        ranges=lambda _: {index.name: number_of_groups},
+        slopes=cancelling,
     )
 
 

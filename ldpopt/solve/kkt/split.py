@@ -8,7 +8,7 @@ cancel in the sum over a block.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -144,7 +144,9 @@ class CaseSplit:
             words = f"   {where.words}" if where.words else ""
             lines.append(f"which leaves {as_text(relation)}{words}")
         if self.solved is not None:
-            inside = ", with S the values that are not at a bound" * self.solved.has(MEMBER, SIZE)
+            inside = ""
+            if self.solved.has(MEMBER, SIZE):
+                inside = ", with S the values that are not at a bound"
             lines.append(f"solved by {as_text(self.solved)}{inside}")
         elif self.multiplier is not None:
             lines.append("whose left side decreases in the multiplier: one root")
@@ -182,12 +184,14 @@ def split_of(
             return None
         data = names.base(_POOLED[form.pooled.name])
         response = partial(_pooled_response, form, data)
-    price = sp.Add(*[part.gradient for _, part in sums])
     if form.needs_price and not sums:
         return None
+    # The totals' part of the Lagrangian's slope is the price of a value.
+    price = sp.Add(*[part.gradient for _, part in sums])
     between = response(price)
     ends = _ends_of(form, kinds)
     shown = between
+    # Written out once, and as a letter in every case.
     if len(as_text(between)) > _LONG:
         shown = names.base("x")[V]
     return CaseSplit(
@@ -218,12 +222,17 @@ def _kinds_of(stated: list[tuple[Constraint, Part]]) -> _Kinds | None:
     sums = [(c, part) for c, part in stated if part.role in ("total", "totals")]
     orders = tuple(c for c, part in stated if part.role == "order")
     boxes = [(c, part) for c, part in stated if part.ends]
-    is_whole = len(sums) + len(orders) + len(boxes) >= len(stated)
-    # Two multipliers of totals, or of orders, cannot both be eliminated by one root.
-    is_single = len(sums) <= 1 and len(orders) <= 1
+    if len(sums) + len(orders) + len(boxes) < len(stated):
+        return None
+    kinds = _Kinds(sums, orders, boxes)
     if len(sums) == len(stated) > 1:
-        is_single = margins_of([c for c, _ in sums], None) is not None
-    return _Kinds(sums, orders, boxes) if is_whole and is_single else None
+        # Margins of one table are met in turn, however many there are.
+        totals = [c for c, _ in sums]
+        return None if margins_of(totals, None) is None else kinds
+    # Two multipliers of totals, or of orders, cannot both be eliminated by one root.
+    if len(sums) > 1 or len(orders) > 1:
+        return None
+    return kinds
 
 
 def _pooled_response(form: LossForm, data: Any, price: Any) -> Expression:
@@ -234,15 +243,22 @@ def _pooled_response(form: LossForm, data: Any, price: Any) -> Expression:
 
 def _ends_of(form: LossForm, kinds: _Kinds) -> list[tuple[int, Expression]]:
     """Return the lower and the upper end of a value, without what the loss keeps by itself."""
-    ends = list(dict.fromkeys(end for _, part in kinds.boxes for end in part.ends))
-    if form.logarithmic:
-        # Such a loss keeps values above 0.
-        ends = [end for end in ends if end != (1, 0)]
+    lower = []
+    upper = []
+    for _, part in kinds.boxes:
+        for sign, end in part.ends:
+            if sign < 0:
+                upper.append(end)
+            # A loss with a logarithm keeps values above 0 by itself.
+            elif not (form.logarithmic and end == 0):
+                lower.append(end)
     # Of several bounds on one side the tightest decides: with a case for each, two would hold.
-    lower = [end for sign, end in ends if sign > 0]
-    upper = [end for sign, end in ends if sign < 0]
-    tightest = [(1, sp.Max(*lower))] if lower else []
-    return tightest + ([(-1, sp.Min(*upper))] if upper else [])
+    tightest: list[tuple[int, Expression]] = []
+    if lower:
+        tightest.append((1, sp.Max(*lower)))
+    if upper:
+        tightest.append((-1, sp.Min(*upper)))
+    return tightest
 
 
 def _pools_first(form: LossForm, kinds: _Kinds) -> bool:
@@ -275,25 +291,31 @@ def _before(form: LossForm, data: Any, kinds: _Kinds) -> tuple[str, ...]:
 def _clipped(between: Expression, ends: list[tuple[int, Expression]]) -> Expression:
     value = between
     for sign, end in ends:
-        value = (sp.Max if sign > 0 else sp.Min)(value, end, evaluate=False)
+        cut = sp.Max if sign > 0 else sp.Min
+        value = cut(value, end, evaluate=False)
     return value
 
 
 def _cases(between: Expression, ends: list[tuple[int, Expression]]) -> list[Case]:
     """Return the cases of a value: at each end, and between them."""
-    inside = None
-    if len(ends) == 1:
-        ((sign, end),) = ends
-        inside = sp.Gt(between, end) if sign > 0 else sp.Lt(between, end)
-    why = "no bound holds: the multiplier is 0"
-    first = Case(inside, equation(F[V], between), why)
-    cases = []
+    at_ends = []
     for sign, end in ends:
-        when = sp.Le(between, end) if sign > 0 else sp.Ge(between, end)
-        which = "lower" if sign > 0 else "upper"
+        if sign > 0:
+            when = sp.Le(between, end)
+            which = "lower"
+        else:
+            when = sp.Ge(between, end)
+            which = "upper"
         why = f"the {which} bound holds: the multiplier is ≥ 0"
-        cases.append(Case(when, equation(F[V], end), why))
-    return [first, *cases] if len(ends) == 1 else [*cases, first]
+        at_ends.append(Case(when, equation(F[V], end), why))
+    inside = Case(None, equation(F[V], between), "no bound holds: the multiplier is 0")
+    if len(ends) != 1:
+        # What is left when the value is at neither end.
+        return [*at_ends, inside]
+    # Of two cases the one without a bound comes first, with its own condition.
+    ((sign, end),) = ends
+    when = sp.Gt(between, end) if sign > 0 else sp.Lt(between, end)
+    return [replace(inside, when=when), *at_ends]
 
 
 def _left(
@@ -318,14 +340,19 @@ def _solved(
     sums: list[tuple[Constraint, Part]],
 ) -> Expression | None:
     """Return the multiplier of one total, where the response is linear or proportional."""
-    if len(sums) != 1 or sums[0][1].role != "total" or form.price is None:
+    if len(sums) != 1 or form.price is None:
         return None
+    ((_, part),) = sums
     # Values at other ends would take their share of the total first.
-    if any(end != 0 for _, end in ends):
+    if part.role != "total" or any(end != 0 for _, end in ends):
         return None
-    part = sums[0][1]
     summand = 0 if data is None else data[U]
-    # Σ over S, the values between their ends, and how many these are.
-    held = sp.Sum(summand, (MEMBER, 0, D - 1)) if ends else total_of(summand)
+    if ends:
+        # Σ over S, the values between their ends, and how many these are.
+        held = sp.Sum(summand, (MEMBER, 0, D - 1))
+        count = SIZE
+    else:
+        held = total_of(summand)
+        count = D
     total = part.conditions[0].relation.rhs
-    return equation(part.gradient, form.price(held, SIZE if ends else D, total))
+    return equation(part.gradient, form.price(held, count, total))

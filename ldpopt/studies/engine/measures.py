@@ -105,15 +105,14 @@ class FullDomain:
 
         def evaluate(_: Any, estimates: Estimates, __: Any) -> list[Values]:
             # Both measures from one difference.
-            off = [(values_of(e) - data.frequencies) * unit for e in estimates.values()]
-            errors = {
-                "mse": [np.mean(x**2, axis=-1) for x in off],
-                "mae": [np.mean(np.abs(x), axis=-1) for x in off],
-            }
+            off = [(values_of(each) - data.frequencies) * unit for each in estimates.values()]
+            mse = stacked([np.mean(errors**2, axis=-1) for errors in off])
+            mae = stacked([np.mean(np.abs(errors), axis=-1) for errors in off])
+            names = [*estimates]
             suffix = " (counts)" if self.in_counts else ""
             return [
-                Values.of("full domain", m + suffix, [""], [*estimates], stacked(e))
-                for m, e in errors.items()
+                Values.of("full domain", f"mse{suffix}", [""], names, mse),
+                Values.of("full domain", f"mae{suffix}", [""], names, mae),
             ]
 
         return evaluate
@@ -140,13 +139,15 @@ class RandomSets:
             row[:, : percent * data.d // 100] = True
 
         def evaluate(_: Any, estimates: Estimates, rng: Any) -> list[Values]:
-            treated = np.stack([e.frequencies for e in estimates.values()], axis=-1)
+            treated = np.stack([each.frequencies for each in estimates.values()], axis=-1)
             # Answers of Post-Pos are clipped at 0, and not its frequencies.
-            lowest = np.array([0.0 if e.clip_answers else -np.inf for e in estimates.values()])
+            is_clipped = np.array([each.clip_answers for each in estimates.values()], dtype=bool)
+            lowest = np.where(is_clipped, 0.0, -np.inf)
             # By the chunk's generator: further trials have further sets, and methods that are
             # computed apart have the same ones, so that their errors are compared in pairs.
-            errors = np.stack([_set_errors(trial, lowest, members, data, rng) for trial in treated])
-            return [Values.of("random sets", "mse", self.percents, [*estimates], errors)]
+            errors = [_set_errors(trial, lowest, members, data, rng) for trial in treated]
+            names = [*estimates]
+            return [Values.of("random sets", "mse", self.percents, names, np.stack(errors))]
 
         return evaluate
 

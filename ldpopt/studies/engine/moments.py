@@ -105,11 +105,12 @@ class Moments(Labels):
         count = self.count + other.count
         step = other.mean - self.mean
         outer = step[:, :, None] * step[:, None, :]
+        between = outer * (self.count * other.count / count)
         return replace(
             self,
             count=count,
             mean=self.mean + step * (other.count / count),
-            scatter=self.scatter + other.scatter + outer * (self.count * other.count / count),
+            scatter=self.scatter + other.scatter + between,
         )
 
     @property
@@ -131,9 +132,9 @@ class Moments(Labels):
         m = self.methods.index(method)
         r = self.methods.index(reference)
         c = self.covariance
+        variance: Array = c[:, m, m] + c[:, r, r] - 2 * c[:, m, r]
         # Rounding may leave the variance of two nearly equal methods just below 0.
-        variance: Array = np.maximum(c[:, m, m] + c[:, r, r] - 2 * c[:, m, r], 0.0)
-        return np.sqrt(variance)
+        return np.sqrt(np.maximum(variance, 0.0))
 
 
 Measured = Values | Moments

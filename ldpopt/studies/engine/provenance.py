@@ -170,7 +170,7 @@ def _read(path: Path, _: int) -> _Source:
     """Read a file, once: parsing takes long. With its time of change, a new one is noticed."""
     module = ast.parse(path.read_text(encoding="utf-8"))
     imports = [node for node in ast.walk(module) if isinstance(node, ast.Import | ast.ImportFrom)]
-    statements = hashlib.sha256(_statements_of(module).encode()).hexdigest()
+    statements = hashlib.sha256(statements_of(module).encode()).hexdigest()
     return _Source(tuple(imports), statements)
 
 
@@ -199,13 +199,8 @@ def _base_of(node: ast.ImportFrom, name: str, is_package: bool) -> str:
     return ".".join([*kept, *([node.module] if node.module else [])])
 
 
-def statements_of(source: str) -> str:
-    """Return what a source text does, as text: its syntax tree without docstrings."""
-    return _statements_of(ast.parse(source))
-
-
-def _statements_of(module: ast.Module) -> str:
-    """Return a syntax tree as text, and take the docstrings out of it."""
+def statements_of(module: ast.Module) -> str:
+    """Return what a module does, as text: its syntax tree, out of which docstrings are taken."""
     for node in ast.walk(module):
         body = getattr(node, "body", None)
         # The string of a lambda or of a conditional expression is no list of statements.
