@@ -1024,3 +1024,25 @@ def test_a_value_that_cannot_move_needs_no_slope():
     held = minorant._held(Steep(), None, f, np.array([np.inf, 1.0, -np.inf]), bounds)
     assert held.tolist() == [True, False, False]
     assert minorant._held(Steep(), None, f, np.ones(3), bounds) is None
+
+
+@pytest.mark.parametrize("seed", [1, 2, 4, 6, 11, 15])
+def test_rows_that_were_left_out_come_back_where_they_explain_more(seed, monkeypatch):
+    """A chain across groups: of rows left out one after the other, these needed a program."""
+
+    def no_program(*_):
+        raise AssertionError("a program was solved")
+
+    d = 48
+    rng = np.random.default_rng(seed)
+    exact = rng.dirichlet(np.full(d, 0.5))
+    raw = FrequencyEstimate(exact + rng.normal(0, 0.02, d))
+    groups = GroupTotals(np.arange(d).reshape(6, 8), exact.reshape(6, 8).sum(axis=1))
+    ranks = Monotone(np.argsort(-exact))
+    problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0), ranks, groups])
+    point = problem.minimise(raw)
+    for name in ("by_linear_program", "by_curved_program"):
+        monkeypatch.setattr(polyhedron, name, no_program)
+    proof = certify(problem, raw, point)
+    assert proof.gap <= 1e-11 * proof.scale
+    assert proof.stationarity <= 1e-9

@@ -20,9 +20,14 @@ from ldpopt.solve.units import frequency_unit
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Rows whose multiplier has the wrong sign are left out, and the others computed again. A few
-# rounds settle nearly all sets.
-_ROUNDS = 20
+# Rounds of exchanges: some ten settle nearly all sets. After so many without progress, one at a
+# time.
+_ROUNDS = 40
+_PATIENCE = 3
+
+# A multiplier, or what it could take off the slopes, of this size relative to the largest is
+# rounding.
+_ROUNDED = 1e-9
 
 # A slope of this size, relative to the largest, is rounding.
 _SIGN = 1e-12
@@ -53,6 +58,15 @@ def rows_at_bounds(f: Array, system: LinearInequalities, near: float) -> tuple[M
     return at_lower & np.isfinite(system.lower), at_upper & np.isfinite(system.upper)
 
 
+def values_at_bounds(f: Array, limits: Box, near: float) -> tuple[Mask, Mask]:
+    """Return which values are at their lower bound, and which at their upper one.
+
+    ``near`` counts in the unit of the frequencies.
+    """
+    distance = near * frequency_unit(f)
+    return f - limits.lower <= distance, limits.upper - f <= distance
+
+
 def explaining_multipliers(
     tangent: Minorant,
     system: LinearInequalities,
@@ -74,46 +88,65 @@ def explaining_multipliers(
     near
         Distance from its bounds, in the unit of the frequencies, at which a value does not count
         as free.
+
+    Notes
+    -----
+    Which rows and bounds carry something is found by block principal pivoting (Portugal, Júdice,
+    Vicente 1994): all that have the wrong sign change places at once, and where that makes no
+    progress one alone does (Murty 1974). Whatever comes out is a choice of multipliers: what it
+    proves is computed elsewhere.
     """
-    multipliers = np.zeros(len(system.lower))
     f = tangent.f
-    near = near * frequency_unit(f)
-    at_low = f - limits.lower <= near
-    at_high = limits.upper - f <= near
+    at_low, at_high = values_at_bounds(f, limits, near)
     # A bound explains any slope towards it. A value that is held by both, or whose slope is
     # infinite, needs no row.
     explained = at_low | at_high | ~np.isfinite(tangent.slope)
-    finite_slope = np.where(np.isfinite(tangent.slope), tangent.slope, 0.0)
-    active = at_lower | at_upper
-    rounding = _SIGN * float(np.max(np.abs(finite_slope), initial=0.0))
+    slope = np.where(np.isfinite(tangent.slope), tangent.slope, 0.0)
+    rounding = _SIGN * float(np.max(np.abs(slope), initial=0.0))
+    multipliers = np.zeros(len(system.lower))
+    candidates = np.flatnonzero(at_lower | at_upper)
+    if not len(candidates):
+        return multipliers
+    rows = system.matrix[candidates]
+    rising = at_lower[candidates]
+    falling = at_upper[candidates]
+    active = np.ones(len(candidates), dtype=np.bool_)
+    fewest = len(candidates) + len(f) + 1
+    patience = _PATIENCE
     for _ in range(_ROUNDS):
-        chosen = np.flatnonzero(active)
-        if not len(chosen):
-            break
         weights = np.where(explained, 0.0, 1 / _steepness(tangent, ~explained))
-        solved = _least_squares(system.matrix[chosen], finite_slope, weights)
-        wrong = ((solved > 0) & ~at_lower[chosen]) | ((solved < 0) & ~at_upper[chosen])
-        multipliers[:] = 0.0
-        multipliers[chosen] = np.where(wrong, 0.0, solved)
-        # Only the clearly wrong ones are left out: the others are rounding.
-        clearly = wrong & (np.abs(solved) > 1e-3 * np.max(np.abs(solved[wrong]), initial=0.0))
-        residual = finite_slope - system.matrix.T @ multipliers
-        # A slope away from a bound is one that rows have to explain.
-        away = (at_low & ~at_high & (residual < -rounding)) | (
-            at_high & ~at_low & (residual > rounding)
-        )
-        open_values = away & explained
-        # Rows that push an open value towards its bound leave the rest to the bound.
-        closed_values = ~explained & (
-            (at_low & (residual > rounding)) | (at_high & (residual < -rounding))
-        )
-        if open_values.any() or closed_values.any():
-            # First: a row may have the wrong sign only because such a value was left out.
-            explained = (explained & ~open_values) | closed_values
-        elif clearly.any():
-            active[chosen[clearly]] = False
-        else:
+        chosen = np.flatnonzero(active)
+        solved = np.zeros(len(candidates))
+        if len(chosen):
+            solved[chosen] = _least_squares(rows[chosen], slope, weights)
+        wrong = ((solved > 0) & ~rising) | ((solved < 0) & ~falling)
+        multipliers[candidates] = np.where(wrong, 0.0, solved)
+        residual = slope - rows.T @ solved
+        # A row without a multiplier that could take something off the residual gets one. What is
+        # small is rounding.
+        pull = rows @ (weights * residual)
+        least = _ROUNDED * np.max(np.abs(weights * slope))
+        leaving = wrong & (np.abs(solved) > _ROUNDED * np.max(np.abs(solved)))
+        entering = ~active & ((rising & (pull > least)) | (falling & (pull < -least)))
+        # A slope away from a bound is one that rows have to explain; towards it, the bound does.
+        pulled_up = residual < -rounding
+        pulled_down = residual > rounding
+        opening = explained & ((at_low & ~at_high & pulled_up) | (at_high & ~at_low & pulled_down))
+        closing = ~explained & ((at_low & pulled_down) | (at_high & pulled_up))
+        turning = np.concatenate([leaving | entering, opening | closing])
+        count = int(np.count_nonzero(turning))
+        if not count:
             break
+        if count < fewest:
+            fewest = count
+            patience = _PATIENCE
+        elif patience:
+            patience -= 1
+        else:
+            # All at once goes round in circles: the last one alone does not.
+            turning[: np.flatnonzero(turning)[-1]] = False
+        active ^= turning[: len(candidates)]
+        explained ^= turning[len(candidates) :]
     return multipliers
 
 

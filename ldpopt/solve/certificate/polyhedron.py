@@ -25,6 +25,7 @@ from ldpopt.solve.certificate.active_rows import (
     NormalEquations,
     explaining_multipliers,
     rows_at_bounds,
+    values_at_bounds,
 )
 from ldpopt.solve.certificate.box import bound_multipliers
 from ldpopt.solve.certificate.competitors import no_bound, propagated, stated, within_sublevel
@@ -252,9 +253,15 @@ def _at_hand(tangent: Minorant, rows: Rows, bounds: Box) -> Iterator[Array]:
         )
         if multipliers is not None:
             yield multipliers
+    before: list[bytes] = []
     for near in _NEARNESS:
         at_lower, at_upper = rows_at_bounds(tangent.f, rows.system, near)
-        yield explaining_multipliers(tangent, rows.system, bounds, at_lower, at_upper, near)
+        of_values = values_at_bounds(tangent.f, bounds, near)
+        held = [mask.tobytes() for mask in (at_lower, at_upper, *of_values)]
+        # Mostly a smaller distance leaves the same rows and bounds, and so the same multipliers.
+        if held != before:
+            yield explaining_multipliers(tangent, rows.system, bounds, at_lower, at_upper, near)
+        before = held
 
 
 def _of_programs(
