@@ -168,10 +168,9 @@ class _Source:
 @cache
 def _read(path: Path, _: int) -> _Source:
     """Read a file, once: parsing takes long. With its time of change, a new one is noticed."""
-    module = ast.parse(path.read_text(encoding="utf-8"))
-    imports = [node for node in ast.walk(module) if isinstance(node, ast.Import | ast.ImportFrom)]
-    statements = hashlib.sha256(_statements_of(module).encode()).hexdigest()
-    return _Source(tuple(imports), statements)
+    imports: list[ast.Import | ast.ImportFrom] = []
+    text = _text_of(ast.parse(path.read_text(encoding="utf-8")), imports)
+    return _Source(tuple(imports), hashlib.sha256(text.encode()).hexdigest())
 
 
 @cache
@@ -201,17 +200,22 @@ def _base_of(node: ast.ImportFrom, name: str, is_package: bool) -> str:
 
 def statements_of(source: str) -> str:
     """Return what a source text does, as text: its syntax tree without docstrings."""
-    return _statements_of(ast.parse(source))
+    return _text_of(ast.parse(source), [])
 
 
-def _statements_of(module: ast.Module) -> str:
-    """Return a syntax tree as text, and take the docstrings out of it."""
-    for node in ast.walk(module):
-        body = getattr(node, "body", None)
-        # The string of a lambda or of a conditional expression is no list of statements.
-        if isinstance(body, list):
-            vars(node)["body"] = [statement for statement in body if not _is_text(statement)]
-    return ast.dump(module)
+def _text_of(value: Any, imports: list[ast.Import | ast.ImportFrom]) -> str:
+    """Return a syntax tree as text, without docstrings, and add its imports to a list.
+
+    One pass over the tree takes half the time of ``ast.dump`` and of ``ast.walk`` for the rest.
+    """
+    if isinstance(value, ast.AST):
+        if isinstance(value, ast.Import | ast.ImportFrom):
+            imports.append(value)
+        parts = [_text_of(getattr(value, name), imports) for name in value._fields]
+        return f"{type(value).__name__}({','.join(parts)})"
+    if isinstance(value, list):
+        return f"[{','.join([_text_of(v, imports) for v in value if not _is_text(v)])}]"
+    return repr(value)
 
 
 def _is_text(statement: ast.AST) -> bool:
