@@ -1,7 +1,7 @@
 """The n·d hashes of a local-hashing server, compiled. Importing this module imports numba.
 
-A server that hashes otherwise than its clients counts noise, and numba, which keeps compiled code on
-disk, would not notice that another file has changed. So the kernels are made by functions of a
+A server that hashes otherwise than its clients counts noise, and numba, which keeps compiled code
+on disk, would not notice that another file has changed. So the kernels are made by functions of a
 fingerprint of the hash family: numba keeps code by what its function closes over, too.
 
 The cores are shared out by threads of Python that end with each call, and not by those of numba:

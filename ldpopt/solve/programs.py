@@ -43,6 +43,10 @@ def stacked(parts: Sequence[LinearInequalities], d: int) -> LinearInequalities:
     blocks = []
     offset = d
     for part, width in zip(parts, widths, strict=True):
+        if columns == d:
+            # To put blocks without columns beside it would take longer than all else.
+            blocks.append(sparse.csr_array(part.matrix, dtype=np.float64))
+            continue
         rows = len(part.lower)
         # Auxiliary variables belong to one part alone: zeros stand where those of the others are.
         before = sparse.csr_array((rows, offset - d))
