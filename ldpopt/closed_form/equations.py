@@ -120,7 +120,7 @@ class _Place:
         products = np.zeros((len(columns) + 1, m, m))
         np.multiply(columns[:, :, None], columns[:, None, :], out=products[1:])
         # In the order of the values, as of sparse matrices: the same bits.
-        return products.cumsum(axis=0)[-1]
+        return np.asarray(products.cumsum(axis=0)[-1])
 
     def moved(self, step: Array) -> _Place:
         """Return the place after a step of the multipliers."""
