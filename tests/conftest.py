@@ -36,3 +36,11 @@ def pytest_collection_finish():
     # and again took 3 to 7 % of the processor time. Here a full one comes every 4 million objects.
     gc.set_threshold(10_000, 20, 20)
     gc.enable()
+
+
+def pytest_unconfigure():
+    # What is garbage now is searched for what it reports, twice, since the first may leave some.
+    # pytest does so five more times, and took seconds for objects that stay to the end.
+    gc.collect()
+    gc.collect()
+    gc.freeze()

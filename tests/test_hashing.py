@@ -1,5 +1,6 @@
 """The hash family: uniform, pairwise independent, the same for clients and server, late numba."""
 
+import importlib.util
 import multiprocessing
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 import scipy.stats
 from numpy.testing import assert_array_equal
 
-from ldpopt.oracles import OLH, hash_kernel
+from ldpopt.oracles import OLH, hash_family, hash_kernel
 from ldpopt.oracles.hash_family import bucket_of
 from ldpopt.oracles.hash_kernel import hashed_support_counts
 from tests.tolerances import SIGMAS
@@ -95,6 +96,66 @@ def test_the_compiled_kernel_equals_numpy(n, d, g):
     counts = hashed_support_counts(seeds, buckets_sent, d, g)
     assert counts.dtype == np.int64
     assert_array_equal(counts, (hashes == buckets_sent[:, None]).sum(axis=0))
+
+
+def with_a_constant(seed, value, g):
+    return (seed + value + 1) % g
+
+
+def with_another_constant(seed, value, g):
+    return (seed + value + 2) % g
+
+
+def loaded_again():
+    """Return the module of the kernels as a new process would load it."""
+    spec = importlib.util.spec_from_file_location("hash_kernel_again", hash_kernel.__file__)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("number", ["_STEP", "_MIX_1", "_MIX_2", "_SHIFT_2", "_ONE", "_HALF"])
+def test_every_number_of_the_hash_family_is_in_its_fingerprint(monkeypatch, number):
+    monkeypatch.setattr(hash_family, number, getattr(hash_family, number) + np.uint64(2))
+    assert loaded_again()._FAMILY != hash_kernel._FAMILY
+
+
+def test_the_code_of_the_hash_family_is_in_its_fingerprint():
+    fingerprints = {
+        hash_kernel._fingerprint(function)
+        for function in (bucket_of, with_a_constant, with_another_constant)
+    }
+    assert len(fingerprints) == 3
+    assert hash_kernel._FAMILY in fingerprints
+
+
+@pytest.mark.parametrize("kernel", ["_count", "_set_bits"])
+def test_code_that_was_kept_for_another_hash_family_is_not_used(tmp_path, monkeypatch, kernel):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    seeds = SEEDS[:60]
+    g = np.uint64(3)
+    sent = SEEDS[60:120] % g
+    values = np.arange(16, dtype=np.uint64)
+
+    def outcome():
+        """Return hits among what is kept, and whether clients and server agree."""
+        module = loaded_again()
+        hits = getattr(module, kernel).stats.cache_hits
+        supported = hash_family.bucket_of(seeds[:, None], values, g) == sent[:, None]
+        if kernel == "_count":
+            result = module.hashed_support_counts(seeds, sent, len(values), int(g))
+            expected = supported.sum(axis=0)
+        else:
+            result = module.hashed_support_bits(seeds, sent, len(values), int(g))
+            expected = np.packbits(supported, axis=1).T
+        return sum(hits.values()), bool((result == expected).all())
+
+    assert outcome() == (0, True)
+    with monkeypatch.context() as changed:
+        changed.setattr(hash_family, "_STEP", hash_family._STEP + np.uint64(2))
+        assert outcome() == (0, True)
+    # Code is kept at all, that of each family.
+    assert outcome() == (1, True)
 
 
 @pytest.fixture(scope="module")

@@ -87,6 +87,21 @@ def test_newton_in_both_multipliers_finds_what_a_root_inside_a_root_does(name, m
     np.testing.assert_allclose(by_steps, problem.minimise(estimate), rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("m", [1, 2, 5])
+@pytest.mark.parametrize("free", [0, 1, 9, 300])
+def test_tables_of_products_have_the_bits_of_sparse_matrices(monkeypatch, m, free):
+    rng = np.random.default_rng(m)
+    rows = rng.normal(size=(m, 320)) * 10 ** rng.uniform(-6, 6, (m, 320))
+    rows[rng.random((m, 320)) < 0.2] = 0.0
+    f = np.where(np.arange(320) < free, 0.5, -1.0)
+    bounds = (np.zeros(320), np.ones(320))
+    problem = equations._Problem(f, sparse.csc_array(rows), np.ones(m), *bounds)
+    place = equations._Place(problem, np.zeros(m))
+    by_table = place.normal()
+    monkeypatch.setattr(equations, "_SHORT", -1)
+    assert by_table.tobytes() == place.normal().tobytes()
+
+
 def test_long_vectors_are_moved_by_compiled_readings(monkeypatch):
     rng = np.random.default_rng(3)
     f = rng.normal(0.2, 0.3, 5_000)

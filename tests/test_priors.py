@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from ldpopt import Problem, losses, priors
 from ldpopt.constraints import SumsTo
@@ -240,12 +240,14 @@ def test_few_nodes_are_held_at_a_time_and_change_nothing(monkeypatch):
     y = np.linspace(-500, 2500, 40)
     prior = PowerLaw(0.5, N)
     noise = CountNoise(150.0)
+    monkeypatch.setattr(quadrature, "_HELD", 1 << 20)
+    (_,) = prior._terms(y, noise)
     together = prior._moments_at(y, noise)
     monkeypatch.setattr(quadrature, "_HELD", 2_000)
     sizes = [terms.k.size for terms in prior._terms(y, noise)]
     assert len(sizes) > 1
     assert max(sizes) <= 2_000
-    assert_allclose(prior._moments_at(y, noise), together, rtol=1e-12)
+    assert_array_equal(prior._moments_at(y, noise), together)
 
 
 def test_far_away_evidence_is_finite_and_means_are_at_the_ends():

@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
+from ldpopt.solve.certificate import exact_sums
 from ldpopt.solve.certificate.compiled_problem import compiled_problem, compiled_set
 from ldpopt.solve.certificate.cone_gap import cone_gap
 from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers
@@ -331,7 +332,13 @@ def test_positive_definiteness_is_not_claimed_at_the_edge():
     assert np.linalg.eigvalsh(inside / max(1.0, np.abs(inside).max()))[0] >= -1e-15
 
 
-def test_sums_are_rounded_once():
+@pytest.fixture(params=["as lists", "as arrays"])
+def either_way(request, monkeypatch):
+    """Let the sums of columns be those of a few products, or of many."""
+    monkeypatch.setattr(exact_sums, "_FEW", 1 << 20 if request.param == "as lists" else 0)
+
+
+def test_sums_are_rounded_once(either_way):
     big = np.array([1e16, 1.0, -1e16])
     value, error = product_total(big, np.ones(3))
     assert value == 1.0
@@ -641,7 +648,7 @@ def test_a_multiplier_of_nearly_the_normal_direction_becomes_the_normal(turned, 
     assert_allclose(direction, expected, rtol=1e-12, atol=1e-15)
 
 
-def test_sums_of_products_are_rounded_once_however_much_cancels():
+def test_sums_of_products_are_rounded_once_however_much_cancels(either_way):
     generator = np.random.default_rng(6)
     rows = 40
     counts = generator.integers(0, 24, 300)
@@ -665,7 +672,7 @@ def test_sums_of_products_are_rounded_once_however_much_cancels():
         assert error <= 2.3e-16 * abs(value) + 1e-290
 
 
-def test_an_exact_zero_has_no_error():
+def test_an_exact_zero_has_no_error(either_way):
     # The lower halves of the products cancel too.
     matrix = sparse.csc_array(np.array([[0.1, 1.0], [-0.1, 1.0], [0.0, -2.0]]))
     values, errors = column_totals(matrix, np.array([0.3, 0.3, 0.3]), np.zeros(2))

@@ -33,7 +33,7 @@ def double(x):
 
 
 def _statements(source):
-    return provenance.statements_of(ast.parse(source))
+    return provenance.statements_of(ast.parse(source), [])
 
 
 def test_comments_docstrings_and_layout_do_not_count():

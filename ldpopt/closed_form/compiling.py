@@ -1,7 +1,8 @@
 """How value-by-value code is compiled. Importing this module imports numba.
 
 Compiled code is kept on disk where numba finds a place to write. Numba notices a change of the file
-that holds a function, and of no other file, so that each function and all that it calls are in one.
+that holds a function, and of no other file, so that each function and all that it calls are in one;
+``oracles.hash_kernel``, which must call another file's, tells numba of a change by itself.
 """
 
 from __future__ import annotations

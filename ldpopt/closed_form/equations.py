@@ -40,6 +40,10 @@ _MOST_REPEATS = 24
 # Equations that are held as a dense table where values are many.
 _FEW = 8
 
+# Products of coefficients up to which a table of all of them takes less time than sparse matrices,
+# whose overhead is that of thousands of products.
+_SHORT = 1 << 14
+
 # Armijo's condition, and halvings after which a step is rounding.
 _PROGRESS = 1e-4
 _HALVINGS = 40
@@ -201,8 +205,16 @@ class _Place:
 
     def normal(self) -> Array:
         """Return A Aᵀ of the values between their bounds."""
-        matrix = self.problem.matrix[:, np.flatnonzero(self._free)]
-        return np.asarray((matrix @ matrix.T).toarray())
+        matrix = self.problem.matrix
+        m, d = matrix.shape
+        if m * m * d > _SHORT:
+            free = matrix[:, np.flatnonzero(self._free)]
+            return np.asarray((free @ free.T).toarray())
+        columns = matrix.toarray()[:, self._free].T
+        products = np.zeros((len(columns) + 1, m, m))
+        np.multiply(columns[:, :, None], columns[:, None, :], out=products[1:])
+        # In the order of the values, as of sparse matrices: the same bits.
+        return np.asarray(products.cumsum(axis=0)[-1])
 
     def moved(self, step: Array) -> _Place:
         """Return the place after a step of the multipliers."""

@@ -334,11 +334,14 @@ def _best_means(
     step = max(1, _TERMS // len(f))
     for start in range(0, len(raw), step):
         rows = slice(start, start + step)
-        distance = raw[rows, None] - f
-        level = fixed - distance**2 / (2 * variance)
+        # In one table of estimates and truths: each further one costs as much as what fills it.
+        table = raw[rows, None] - f
+        np.square(table, out=table)
+        table /= 2 * variance
+        level = np.subtract(fixed, table, out=table)
         # Less its maximum: far from every f all densities would underflow to 0.
-        highest = level.max(axis=1, keepdims=True)
-        weight = np.exp(level - highest)
+        level -= level.max(axis=1, keepdims=True)
+        weight = np.exp(level, out=level)
         result[rows] = weight @ f / weight.sum(axis=1)
     return result
 

@@ -345,8 +345,7 @@ class HashForm(ReportForm):
 
     def support_counts(self, reports: Reports) -> Counts:
         """Evaluate n·d hashes."""
-        # Imported here because it loads numba and compiles, which only servers of local hashing
-        # need.
+        # Imported here because it loads numba, which only servers of local hashing need.
         from ldpopt.oracles.hash_kernel import hashed_support_counts
 
         seeds, buckets = _fields(reports)

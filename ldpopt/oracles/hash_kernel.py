@@ -1,8 +1,8 @@
 """The n·d hashes of a local-hashing server, compiled. Importing this module imports numba.
 
-Nothing is cached on disk: numba would not notice a change of the hash family in its own file, and a
-server that hashes otherwise than its clients counts noise. Compiling takes about half a second per
-process.
+A server that hashes otherwise than its clients counts noise, and numba, which keeps compiled code
+on disk, would not notice that another file has changed. So the kernels are made by functions of a
+fingerprint of the hash family: numba keeps code by what its function closes over, too.
 
 The cores are shared out by threads of Python that end with each call, and not by those of numba:
 these outlive the call, so that GNU OpenMP aborts a process which is forked later, and numba's
@@ -11,14 +11,17 @@ workqueue aborts the interpreter once two threads count at a time.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from types import FunctionType
+from typing import TypeVar, cast
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.compiling import compiled, inlined
 from ldpopt.oracles.hash_family import bucket_of
 
 Words = NDArray[np.uint64]
@@ -27,7 +30,7 @@ Bits = NDArray[np.uint8]
 Result = TypeVar("Result")
 
 # The client's own function, compiled: client and server cannot drift apart.
-_bucket_of = numba.njit(inline="always")(bucket_of)
+_bucket_of = inlined(bucket_of)
 
 # Number of hashes below which starting threads costs more than they save.
 _SMALL = 1 << 20
@@ -89,34 +92,61 @@ def _shared_out(work: Callable[[int, int], Result], size: int, *, hashes: int) -
         return list(pool.map(work, ends[:-1], ends[1:]))
 
 
-# Both kernels let go of the interpreter's lock, which is what makes the threads parallel.
-@numba.njit(nogil=True)
-def _count(
-    seeds: Words,
-    buckets: Words,
-    g: np.uint64,
-    counts: Counts,
-) -> None:
-    for i in range(len(seeds)):
-        for value in range(len(counts)):
-            bucket = _bucket_of(seeds[i], np.uint64(value), g)
-            # Adding the truth value avoids a branch that no processor could predict.
-            counts[value] += bucket == buckets[i]
+def _fingerprint(function: FunctionType) -> int:
+    """Return 63 bits of what a function computes: of its code and the global numbers it names."""
+    code = function.__code__
+    numbers = [function.__globals__[name] for name in code.co_names]
+    parts = repr((code.co_code, code.co_consts, numbers))
+    # One bit less than a word, so that numba takes the number for a signed one.
+    return int.from_bytes(hashlib.sha256(parts.encode()).digest()[:8]) >> 1
 
 
-@numba.njit(nogil=True)
-def _set_bits(
-    seeds: Words,
-    buckets: Words,
-    g: np.uint64,
-    first_row: int,
-    bits: Bits,
-) -> None:
-    for row in range(len(bits)):
-        first = 8 * (first_row + row)
+# Both kernels let go of the interpreter's lock, which is what makes the threads parallel. They
+# return the fingerprint because a function closes over no more than it uses.
+def _count_of(family: int) -> Callable[[Words, Words, np.uint64, Counts], int]:
+    """Return the kernel that counts, for the hash family with a fingerprint."""
+
+    @compiled
+    def count(
+        seeds: Words,
+        buckets: Words,
+        g: np.uint64,
+        counts: Counts,
+    ) -> int:
         for i in range(len(seeds)):
-            byte = 0
-            for value in range(first, first + 8):
+            for value in range(len(counts)):
                 bucket = _bucket_of(seeds[i], np.uint64(value), g)
-                byte = 2 * byte + (bucket == buckets[i])
-            bits[row, i] = byte
+                # Adding the truth value avoids a branch that no processor could predict.
+                counts[value] += bucket == buckets[i]
+        return family
+
+    return count
+
+
+def _set_bits_of(family: int) -> Callable[[Words, Words, np.uint64, int, Bits], int]:
+    """Return the kernel that sets bits, for the hash family with a fingerprint."""
+
+    @compiled
+    def set_bits(
+        seeds: Words,
+        buckets: Words,
+        g: np.uint64,
+        first_row: int,
+        bits: Bits,
+    ) -> int:
+        for row in range(len(bits)):
+            first = 8 * (first_row + row)
+            for i in range(len(seeds)):
+                byte = 0
+                for value in range(first, first + 8):
+                    bucket = _bucket_of(seeds[i], np.uint64(value), g)
+                    byte = 2 * byte + (bucket == buckets[i])
+                bits[row, i] = byte
+        return family
+
+    return set_bits
+
+
+_FAMILY = _fingerprint(cast("FunctionType", bucket_of))
+_count = _count_of(_FAMILY)
+_set_bits = _set_bits_of(_FAMILY)

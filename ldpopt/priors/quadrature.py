@@ -21,7 +21,8 @@ Whole = NDArray[np.int64]
 LogDensity = Callable[[Array], Array]
 
 _SPAN = 2.5  # standard deviations of the noise that one rule spans: its error is below 1e-11
-_HELD = 1 << 21  # nodes held at a time: 16 MB per array
+_PADDED = 1 << 21  # nodes of the estimates that are given as many pieces as one of them needs
+_HELD = 1 << 13  # nodes held at a time: an array of 64 kB stays in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,9 +95,9 @@ def posterior_terms(
     position = held.position(begin)
     count = (end - begin).astype(np.int64) + 1
     nearest = nearest_counts(y, n)
-    for rows in _chunks(count):
+    for rows, widest in _parts(count):
         m = len(rows)
-        steps = np.arange(count[rows].max())
+        steps = np.arange(widest)
         # Rows that need fewer pieces than others repeat one, which then has no weight.
         index = position[rows, None] + steps
         index = np.minimum(index, len(held.pieces) - 1)
@@ -175,8 +176,18 @@ class _HeldPieces:
         return np.asarray(distance + self._before[stretch])
 
 
+def _parts(count: Whole) -> Iterator[tuple[Whole, int]]:
+    """Yield the numbers of some estimates, few enough to be held, and how many pieces they get."""
+    for rows in _chunks(count):
+        # The last bits of a row's sums depend on its length: it is that of the chunk.
+        widest = int(count[rows].max())
+        step = max(1, _HELD // (widest * NODES))
+        for first in range(0, len(rows), step):
+            yield rows[first : first + step], widest
+
+
 def _chunks(count: Whole) -> Iterator[Whole]:
-    """Yield the numbers of estimates with similarly many pieces, so many that their nodes fit."""
+    """Yield the numbers of estimates with similarly many pieces, with at most ``_PADDED`` nodes."""
     order = np.argsort(count, kind="stable")
     position = 0
     while position < len(order):
@@ -184,7 +195,7 @@ def _chunks(count: Whole) -> Iterator[Whole]:
         # A chunk is as wide as its last row, which needs most.
         rows_up_to = np.arange(1, len(rest) + 1)
         nodes = count[rest] * NODES * rows_up_to
-        fitting = int(np.searchsorted(nodes, _HELD, side="right"))
+        fitting = int(np.searchsorted(nodes, _PADDED, side="right"))
         rows = rest[: max(1, fitting)]
         position += len(rows)
         yield rows

@@ -90,7 +90,7 @@ class Weighing(Immutable):
         """Return the sums of so few reports that 64 bits hold them."""
         if isinstance(form, IndexForm):
             return form.histogram(reports)
-        # Imported here because it loads numba and compiles, which only a second pass needs.
+        # Imported here because it loads numba, which only a second pass needs.
         from ldpopt.oracles.bit_kernel import (
             add_values,
             add_weights,

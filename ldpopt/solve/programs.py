@@ -7,6 +7,7 @@ accuracy ``"high"`` unless others are given.
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,10 @@ Array = NDArray[np.float64]
 
 _TINY = float(np.finfo(np.float64).tiny)
 
+# Entries up to which scipy takes a dense array: for longer than small programs take, it looks at
+# and copies sparse ones.
+_DENSE = 4096
+
 
 def stacked(parts: Sequence[LinearInequalities], d: int) -> LinearInequalities:
     """Return all inequalities as one system over (f, auxiliary variables of every part).
@@ -43,6 +48,10 @@ def stacked(parts: Sequence[LinearInequalities], d: int) -> LinearInequalities:
     blocks = []
     offset = d
     for part, width in zip(parts, widths, strict=True):
+        if columns == d:
+            # To put blocks without columns beside it would take longer than all else.
+            blocks.append(sparse.csr_array(part.matrix, dtype=np.float64))
+            continue
         rows = len(part.lower)
         # Auxiliary variables belong to one part alone: zeros stand where those of the others are.
         before = sparse.csr_array((rows, offset - d))
@@ -144,6 +153,9 @@ class LinearProgram:
         at_vertex: bool = False,
     ) -> None:
         self._sides = Sides(system)
+        self._rows = (self._sides.inequalities, self._sides.equalities)
+        if sum(math.prod(rows.shape) for rows in self._rows) <= _DENSE:
+            self._rows = tuple(rows.toarray() for rows in self._rows)
         self._ranges: Any = (None, None) if ranges is None else list(ranges)
         self._method: Any = "highs-ds" if at_vertex else "highs"
         self._options: Any = settings("HIGHS", "high", {})
@@ -156,9 +168,9 @@ class LinearProgram:
         scale = max(float(np.abs(cost).max()), _TINY)
         result: Any = optimize.linprog(
             cost / scale,
-            A_ub=self._sides.inequalities,
+            A_ub=self._rows[0],
             b_ub=self._sides.caps,
-            A_eq=self._sides.equalities,
+            A_eq=self._rows[1],
             b_eq=self._sides.values,
             bounds=self._ranges,
             method=self._method,

@@ -122,9 +122,9 @@ def explaining_multipliers(
         # A row without a multiplier that could take something off the residual gets one. What is
         # small is rounding.
         pull = rows @ (weights * residual)
-        least = _ROUNDED * np.max(np.abs(weights * slope))
+        limit = _ROUNDED * np.max(np.abs(weights * slope))
         leaving = wrong & (np.abs(solved) > _ROUNDED * np.max(np.abs(solved)))
-        entering = ~active & ((rising & (pull > least)) | (falling & (pull < -least)))
+        entering = ~active & ((rising & (pull > limit)) | (falling & (pull < -limit)))
         # A slope away from a bound is one that rows have to explain; towards it, the bound does.
         pulled_up = residual < -rounding
         pulled_down = residual > rounding

@@ -261,7 +261,7 @@ def _write_slopes(
         result[v] = _slope(kind, f[v], first[v], second[v], numbers)
 
 
-@_inlined
+@compiled
 def _add_sums(
     kind: int,
     f: Array,
@@ -316,7 +316,7 @@ def _add_sums(
             size[k] = after
 
 
-@_inlined
+@compiled
 def _add_rises(
     kind: int,
     f: Array,

@@ -26,6 +26,9 @@ _SAFE = 2.0**-960
 # Columns with more products than this are few, and each of them is summed by itself.
 _SHORT = 16
 
+# Products up to which ``math.fsum`` of every column takes less time than whole arrays do.
+_FEW = 1000
+
 # Veltkamp's splitting of 53 bits into two halves of 26.
 _SPLITTER = 2.0**27 + 1.0
 
@@ -70,10 +73,13 @@ def column_totals(matrix: Any, weights: Array, base: Array) -> tuple[Array, Arra
     """
     matrix = matrix.tocsc()
     products, remainders = two_product(matrix.data, weights[matrix.indices])
-    counts = np.diff(matrix.indptr)
-    is_short = counts <= _SHORT
-    values, is_open = _short_totals(matrix.indptr, products, remainders, base, is_short)
     starts = matrix.indptr
+    counts = np.diff(starts)
+    if len(products) <= _FEW:
+        values = np.empty(len(counts))
+        is_open = np.full(len(counts), fill_value=True)
+    else:
+        values, is_open = _short_totals(starts, products, remainders, base, counts <= _SHORT)
     # Both halves of the products of a column, and its base.
     for column in np.flatnonzero(is_open).tolist():
         part = slice(starts[column], starts[column + 1])

@@ -168,10 +168,9 @@ class _Source:
 @cache
 def _read(path: Path, _: int) -> _Source:
     """Read a file, once: parsing takes long. With its time of change, a new one is noticed."""
-    module = ast.parse(path.read_text(encoding="utf-8"))
-    imports = [node for node in ast.walk(module) if isinstance(node, ast.Import | ast.ImportFrom)]
-    statements = hashlib.sha256(statements_of(module).encode()).hexdigest()
-    return _Source(tuple(imports), statements)
+    imports: list[ast.Import | ast.ImportFrom] = []
+    text = statements_of(ast.parse(path.read_text(encoding="utf-8")), imports)
+    return _Source(tuple(imports), hashlib.sha256(text.encode()).hexdigest())
 
 
 @cache
@@ -199,14 +198,20 @@ def _base_of(node: ast.ImportFrom, name: str, is_package: bool) -> str:
     return ".".join([*kept, *([node.module] if node.module else [])])
 
 
-def statements_of(module: ast.Module) -> str:
-    """Return what a module does, as text: its syntax tree, out of which docstrings are taken."""
-    for node in ast.walk(module):
-        body = getattr(node, "body", None)
-        # The string of a lambda or of a conditional expression is no list of statements.
-        if isinstance(body, list):
-            vars(node)["body"] = [statement for statement in body if not _is_text(statement)]
-    return ast.dump(module)
+def statements_of(tree: Any, imports: list[ast.Import | ast.ImportFrom]) -> str:
+    """Return what a syntax tree does, as text without docstrings, and add its imports to a list.
+
+    One pass over the tree takes half the time of ``ast.dump`` and of ``ast.walk`` for the rest.
+    """
+    if isinstance(tree, ast.AST):
+        if isinstance(tree, ast.Import | ast.ImportFrom):
+            imports.append(tree)
+        parts = [statements_of(getattr(tree, name), imports) for name in tree._fields]
+        return f"{type(tree).__name__}({','.join(parts)})"
+    if isinstance(tree, list):
+        kept = [part for part in tree if not _is_text(part)]
+        return f"[{','.join([statements_of(part, imports) for part in kept])}]"
+    return repr(tree)
 
 
 def _is_text(statement: ast.AST) -> bool:
