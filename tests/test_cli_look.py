@@ -3,6 +3,7 @@
 import inspect
 import io
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -248,3 +249,35 @@ def test_select_ranks_methods(world):
 def test_what_select_cannot_do_is_a_sentence(options, sentence, world):
     result = run("select", *world, *options)
     assert (result.status, sentence in result.err) == (2, True), result.err
+
+
+def test_what_libraries_print_is_not_among_results():
+    """C writes later what it keeps for a pipe: it must be out before the results are."""
+    script = (
+        "import ctypes, os\n"
+        "from ldpopt.cli.shared import libraries_on_stderr\n"
+        "with libraries_on_stderr():\n"
+        "    os.write(1, b'at once\\n')\n"
+        "    ctypes.CDLL(None).printf(b'kept by C\\n')\n"
+        "    print('by Python')\n"
+        "print('a result')\n"
+    )
+    # With it, neither Python nor C would keep anything.
+    variables = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=variables
+    )
+    assert done.stdout == "a result\n"
+    assert sorted(done.stderr.splitlines()) == ["at once", "by Python", "kept by C"]
+
+
+def test_without_a_standard_output_nothing_is_kept_apart():
+    script = (
+        "import os\n"
+        "from ldpopt.cli.shared import libraries_on_stderr\n"
+        "os.close(1)\n"
+        "with libraries_on_stderr():\n"
+        "    os.write(2, b'done')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stderr.startswith("done")

@@ -13,6 +13,7 @@ from ldpopt.cli.counted import with_noise
 from ldpopt.cli.names import ORACLE_NAMES, is_problem_file
 from ldpopt.cli.shared import (
     Json,
+    libraries_on_stderr,
     output,
     picture_kind,
     progress_bar,
@@ -148,7 +149,8 @@ def compare(
         problem_file = Path(own_problem)
     require_writable(csv, plot, inputs=[own_input, problem_file])
     # The library's own path is the first row of each problem.
-    rows = _rows(results, number * (1 + len(names) * len(accuracies)))
+    with libraries_on_stderr():
+        rows = _rows(results, number * (1 + len(names) * len(accuracies)))
     if as_json:
         typer.echo(to_json(rows))
     else:
