@@ -72,7 +72,7 @@ def test_every_option_of_a_method_is_an_option_of_estimate():
         ("estimate x --foo", "No such option: --foo"),
         ("estimate", "Missing argument"),
         ("aggregate x --out y --workers many", "Invalid value for '--workers'"),
-        ("estimate x --epsilon one", "unable to parse string as a number, got 'one'"),
+        ("estimate x --epsilon one", "'one'"),  # in the words of each version of typer
         ("estimat", "No such command 'estimat'"),
         ("methods extra", "unexpected extra argument"),
         ("estimate no.json", "no.json does not exist"),
