@@ -89,9 +89,102 @@ def one_root(
     else:
         mu = root(excess, bracket, trials, EXCESS * scale_of(total))
         f = minimiser(mu[:, None], trials)
+    doubtful = np.flatnonzero(~_is_met(np.abs(total - f.sum(axis=-1)), f, box, total))
     f = _shared(f, box, total)
+    if len(doubtful):
+        # Beside a jump at 0, multipliers are the smallest doubles.
+        with np.errstate(over="ignore"):
+            low, high = adjacent(excess, (bracket[0][doubtful], bracket[1][doubtful]), doubtful)
+            most, least = (minimiser(mu[:, None], doubtful) for mu in (low, high))
+        mixed = filled(least, most, total - _row_sums(least), _row_sums)
+        chosen = differ(mixed, f[doubtful]).any(axis=-1)
+        f[doubtful[chosen]] = mixed[chosen]
     _require_total(np.abs(total - f.sum(axis=-1)), f, box, total)
     return f
+
+
+def _row_sums(values: Array) -> Array:
+    return np.asarray(values.sum(axis=-1, keepdims=True))
+
+
+def adjacent(
+    excess: Callable[[Array, Trials], Array],
+    bracket: tuple[Array, Array],
+    numbers: Trials,
+) -> tuple[Array, Array]:
+    """Return the two neighbouring doubles between which each falling function changes its sign.
+
+    Where a loss is linear in some values their minimisers jump at one multiplier, and between these
+    two the sum takes all that it has on the way.
+
+    Parameters
+    ----------
+    excess
+        From multipliers, and the numbers of their functions, to the values there.
+    bracket
+        Multipliers on both sides, each of shape (len(numbers),).
+    numbers
+        Which functions are looked at.
+
+    Notes
+    -----
+    Cost: 64 evaluations. The order of doubles is that of the integers with the same bits, which
+    leads to a jump at 0 as fast as to any other one.
+    """
+    # A jump may be at an end of the bracket.
+    low, high = _places(bracket[0]) - 1, _places(bracket[1]) + 1
+    for _ in range(64):
+        # Halved first: the sum of two places may be beyond all integers.
+        middle = (low >> 1) + (high >> 1) + (low & high & 1)
+        is_above = excess(_doubles(middle), numbers) > 0
+        low = np.where(is_above, middle, low)
+        high = np.where(is_above, high, middle)
+    return _doubles(low), _doubles(high)
+
+
+def _places(values: Array) -> NDArray[np.int64]:
+    """Return the place of each double in the order of all, with 0 for 0."""
+    bits = np.asarray(values, dtype=np.float64).view(np.int64)
+    return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits)
+
+
+def _doubles(places: NDArray[np.int64]) -> Array:
+    """Return the doubles of ``_places``."""
+    bits = np.where(places < 0, np.iinfo(np.int64).min - places, places)
+    return bits.view(np.float64)
+
+
+def filled(
+    least: Array, most: Array, missing: Array, sums_of_each: Callable[[Array], Array]
+) -> Array:
+    """Return values between the least and the most that have what is missing to the least.
+
+    All rise by the same share of their way; where that is longer than what is missing, of this.
+
+    Parameters
+    ----------
+    least, most
+        Values of shape (trials, d), the most possibly infinite.
+    missing
+        What is missing to the sum of which each value is a part, of a shape that broadcasts.
+    sums_of_each
+        From values to the sum of which each is a part, of such a shape.
+    """
+    way = np.clip(most - least, 0.0, np.maximum(missing, 0.0))
+    whole = sums_of_each(way)
+    share = np.divide(missing, whole, out=np.zeros(whole.shape), where=whole > 0)
+    return np.asarray(least + np.clip(share, 0.0, 1.0) * way)
+
+
+def differ(mixed: Array, shared: Array) -> NDArray[np.bool_]:
+    """Return where values that a jump makes differ from those that share what is missing.
+
+    Where f(μ) has no jump the last bit of the multiplier was worth more than the sum, and both are
+    the same but for rounding.
+    """
+    size = np.abs(mixed).max(axis=-1, keepdims=True)
+    # Written so that NaN, of a root that was not found, differs.
+    return np.asarray(~(np.abs(mixed - shared) <= MISSED * size))
 
 
 def scale_of(total: Array | float) -> float:
@@ -99,16 +192,22 @@ def scale_of(total: Array | float) -> float:
     return float(np.max(np.abs(total), initial=0.0)) or 1.0
 
 
-def _require_total(missed: Array, f: Array, box: tuple[Array, Array], total: float) -> None:
-    """Raise an error unless what the sums of f, shape (trials, d), miss is rounding."""
+def _is_met(missed: Array, f: Array, box: tuple[Array, Array], total: float) -> NDArray[np.bool_]:
+    """Return whether what the sums of f, shape (trials, d), miss is rounding."""
     # Written so that NaN counts as missed.
-    if (missed <= MISSED * abs(total)).all():
-        return
+    is_met: NDArray[np.bool_] = missed <= MISSED * abs(total)
+    if is_met.all():
+        return is_met
     # Of values that cancel, the total is no measure; and a total that the bounds just miss, as the
     # border allows, has the nearest sum that they do not.
     lower, upper = (end.sum(axis=-1) for end in box)
     reached = np.abs(f.sum(axis=-1) - np.clip(total, lower, upper))
-    is_met = reached <= MISSED * np.maximum(abs(total), np.abs(f).sum(axis=-1))
+    return np.asarray(reached <= MISSED * np.maximum(abs(total), np.abs(f).sum(axis=-1)))
+
+
+def _require_total(missed: Array, f: Array, box: tuple[Array, Array], total: float) -> None:
+    """Raise an error unless what the sums of f, shape (trials, d), miss is rounding."""
+    is_met = _is_met(missed, f, box, total)
     if not is_met.all():
         worst = int(np.argmin(is_met))
         raise beyond_precision(worst, "its total", float(missed[worst]))
