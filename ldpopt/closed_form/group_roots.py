@@ -105,8 +105,10 @@ def group_roots(
 
     Raises
     ------
+    PrecisionError
+        If double precision cannot meet a total.
     InvalidInputError
-        If double precision cannot meet a total, or no multiplier can.
+        If no multiplier can.
 
     Notes
     -----

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ldpopt.closed_form.brackets import End, bracketed_root
 from ldpopt.closed_form.rows import counts, locked_rows, sums
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, PrecisionError
 
 Array = NDArray[np.float64]
 Trials = NDArray[np.intp]
@@ -71,7 +71,7 @@ def one_root(
 
     Raises
     ------
-    InvalidInputError
+    PrecisionError
         If double precision cannot meet the total, which takes estimates of 10⁹ and more.
 
     Notes
@@ -268,7 +268,7 @@ def weighted_squares(
 
     Raises
     ------
-    InvalidInputError
+    PrecisionError
         As ``one_root``.
 
     Notes
@@ -359,9 +359,9 @@ def spanning(
     return low, high
 
 
-def beyond_precision(trial: int, total: str, missed: float) -> InvalidInputError:
+def beyond_precision(trial: int, total: str, missed: float) -> PrecisionError:
     """Return the error for a total that double precision cannot meet."""
-    return InvalidInputError(
+    return PrecisionError(
         f"trial {trial} is beyond double precision on this path: {total} is missed by {missed:g}, "
         "because estimates are so large that their last bit is worth more; clip them, or use "
         "path='conic'"
@@ -486,7 +486,7 @@ def least_absolute(
 
     Raises
     ------
-    InvalidInputError
+    PrecisionError
         As ``one_root``.
 
     Notes
