@@ -152,12 +152,14 @@ def group_roots(
         # Beside a jump at 0, multipliers are the smallest doubles.
         with np.errstate(over="ignore"):
             low, high = adjacent(excess, flat_ends, numbers)
-            most, least = (minimiser(groups.of_each(mu.reshape(shape), 0.0)) for mu in (low, high))
+            ends_of_jumps = [groups.of_each(mu.reshape(shape), 0.0) for mu in (low, high)]
+            largest, smallest = map(minimiser, ends_of_jumps)
 
         def sums_of_each(values: Array) -> Array:
             return groups.of_each(groups.sums(values), 0.0)
 
-        mixed = filled(least, most, groups.of_each(totals, 0.0) - sums_of_each(least), sums_of_each)
+        missing = groups.of_each(totals, 0.0) - sums_of_each(smallest)
+        mixed = filled(smallest, largest, missing, sums_of_each)
         is_chosen = sums_of_each(differ(mixed, f).astype(np.float64)) > 0
         f = np.where(is_chosen, mixed, f)
     _require_totals(np.abs(groups.sums(f) - totals), f, groups)

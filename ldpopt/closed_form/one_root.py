@@ -95,8 +95,8 @@ def one_root(
         # Beside a jump at 0, multipliers are the smallest doubles.
         with np.errstate(over="ignore"):
             low, high = adjacent(excess, (bracket[0][doubtful], bracket[1][doubtful]), doubtful)
-            most, least = (minimiser(mu[:, None], doubtful) for mu in (low, high))
-        mixed = filled(least, most, total - _row_sums(least), _row_sums)
+            largest, smallest = (minimiser(mu[:, None], doubtful) for mu in (low, high))
+        mixed = filled(smallest, largest, total - _row_sums(smallest), _row_sums)
         chosen = differ(mixed, f[doubtful]).any(axis=-1)
         f[doubtful[chosen]] = mixed[chosen]
     _require_total(np.abs(total - f.sum(axis=-1)), f, box, total)
@@ -155,25 +155,25 @@ def _doubles(places: NDArray[np.int64]) -> Array:
 
 
 def filled(
-    least: Array, most: Array, missing: Array, sums_of_each: Callable[[Array], Array]
+    smallest: Array, largest: Array, missing: Array, sums_of_each: Callable[[Array], Array]
 ) -> Array:
-    """Return values between the least and the most that have what is missing to the least.
+    """Return values between the smallest and the largest that have what the smallest miss.
 
     All rise by the same share of their way; where that is longer than what is missing, of this.
 
     Parameters
     ----------
-    least, most
-        Values of shape (trials, d), the most possibly infinite.
+    smallest, largest
+        Values of shape (trials, d), the largest possibly infinite.
     missing
         What is missing to the sum of which each value is a part, of a shape that broadcasts.
     sums_of_each
         From values to the sum of which each is a part, of such a shape.
     """
-    way = np.clip(most - least, 0.0, np.maximum(missing, 0.0))
+    way = np.clip(largest - smallest, 0.0, np.maximum(missing, 0.0))
     whole = sums_of_each(way)
     share = np.divide(missing, whole, out=np.zeros(whole.shape), where=whole > 0)
-    return np.asarray(least + np.clip(share, 0.0, 1.0) * way)
+    return np.asarray(smallest + np.clip(share, 0.0, 1.0) * way)
 
 
 def differ(mixed: Array, shared: Array) -> NDArray[np.bool_]:
