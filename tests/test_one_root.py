@@ -568,3 +568,27 @@ def test_a_group_of_total_zero_has_tiny_estimates(loss):
     assert solution.path == "closed-form"
     assert_allclose(solution.frequencies, [0.55, 0.45, 0.0, 0.0], rtol=SUM)
     assert solution.status == "optimal"
+
+
+@pytest.mark.parametrize("weight", [0.03, 0.018, 0.01])
+def test_tiny_values_of_a_logarithm_take_no_equal_share_of_what_rounding_leaves(weight):
+    """Of 1e-12 it would be a part that changes the slope."""
+    loss = losses.LeastSquares() + weight * losses.Entropy()
+    problem = Problem(loss, [NonNegative(), SumsTo(1.0)])
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        target = rng.dirichlet(np.ones(6)) + rng.normal(size=6) / 2
+        solution = problem.solve(target, path="closed-form")
+        assert solution.certificate.gap <= 2e-9 * solution.certificate.scale, seed
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.05, 0.001])
+@pytest.mark.parametrize("loss", [losses.MultinomialMLE(), losses.BinomialMLE()], ids=repr)
+def test_the_end_of_a_domain_is_reached_relative_to_its_size(loss, epsilon):
+    """With little privacy budget the end is at -1,000, and a billionth of it is no rounding of 1.
+
+    Paths stay short of the end by a relative billionth.
+    """
+    estimate = oracles.GRR(epsilon=epsilon, d=4).estimate([20, 13, 0, 12], 45)
+    solution = Problem(loss, [SumsTo(1.0)]).solve(estimate, path="closed-form")
+    assert solution.status == "optimal"

@@ -19,6 +19,7 @@ from ldpopt.closed_form.one_root import (
     beyond_precision,
     differ,
     filled,
+    in_proportion,
     root,
     scale_of,
     spanning,
@@ -147,17 +148,18 @@ def group_roots(
     mu = root(excess, flat_ends, numbers, EXCESS * scale_of(groups.totals)).reshape(shape)
     f = minimiser(groups.of_each(mu, 0.0))
     is_doubtful = not _is_met(np.abs(groups.sums(f) - totals), f, groups).all()
-    f = _shared_by_group(f, box, groups)
+
+    def sums_of_each(values: Array) -> Array:
+        return groups.of_each(groups.sums(values), 0.0)
+
+    rest = groups.of_each(groups.totals - groups.sums(f), 0.0)
+    f = in_proportion(f, box, rest, sums_of_each)
     if is_doubtful:
         # Beside a jump at 0, multipliers are the smallest doubles.
         with np.errstate(over="ignore"):
             low, high = adjacent(excess, flat_ends, numbers)
             ends_of_jumps = [groups.of_each(mu.reshape(shape), 0.0) for mu in (low, high)]
             largest, smallest = map(minimiser, ends_of_jumps)
-
-        def sums_of_each(values: Array) -> Array:
-            return groups.of_each(groups.sums(values), 0.0)
-
         missing = groups.of_each(totals, 0.0) - sums_of_each(smallest)
         mixed = filled(smallest, largest, missing, sums_of_each)
         is_chosen = sums_of_each(differ(mixed, f).astype(np.float64)) > 0
@@ -184,19 +186,3 @@ def _require_totals(missed: Array, f: Array, groups: Groups) -> None:
         trial, group = np.unravel_index(int(np.argmin(is_met)), is_met.shape)
         amount = float(missed[trial, group])
         raise beyond_precision(int(trial), f"the total of group {group}", amount)
-
-
-def _shared_by_group(f: Array, box: tuple[Array, Array], groups: Groups) -> Array:
-    """Return f with what each group misses shared in proportion to the distances from bounds.
-
-    A tiny frequency has its own logarithm: an equal share would be most of it.
-    """
-    lower, upper = box
-    rest = groups.totals - groups.sums(f)
-    # A frequency that is infinite is for the caller to refuse.
-    with np.errstate(invalid="ignore"):
-        distance = np.minimum(f - lower, upper - f)
-        distance = np.where(np.isfinite(distance), distance, 1.0)
-        space = groups.sums(distance)
-        share = np.divide(rest, space, out=np.zeros(space.shape), where=space > 0)
-        return np.clip(f + groups.of_each(share, 0.0) * distance, lower, upper)

@@ -28,6 +28,8 @@ Slope = Callable[[Array], float]
 EXCESS = 1e-12
 # Of the sum, from which on the result is refused: a thousand times what rounding leaves.
 MISSED = 1e-9
+# Of its distance from a bound, by which a value may be moved where slopes are infinite there.
+_LITTLE = 1e-6
 # Three times a factor of 1,000 and square roots: enough for brackets of Gaussian noise.
 _NARROWINGS = 3
 _SHRINK = 2.0**-10
@@ -47,6 +49,8 @@ def one_root(
     box: tuple[Array, Array],
     total: float,
     slope: Slope | None = None,
+    *,
+    is_steep: bool = False,
 ) -> Array:
     """Return the frequencies at the multiplier where they sum to the total.
 
@@ -64,6 +68,8 @@ def one_root(
     slope
         From f(μ) of one trial to by how much their sum falls per unit of μ, next to it; None where
         that is not known. With it a single trial takes half as many evaluations.
+    is_steep
+        Whether slopes are infinite at the bounds, so that little may be moved there.
 
     Returns
     -------
@@ -90,7 +96,7 @@ def one_root(
         mu = root(excess, bracket, trials, EXCESS * scale_of(total))
         f = minimiser(mu[:, None], trials)
     doubtful = np.flatnonzero(~_is_met(np.abs(total - f.sum(axis=-1)), f, box, total))
-    f = _shared(f, box, total)
+    f = _shared(f, box, total, is_steep=is_steep)
     if len(doubtful):
         # Beside a jump at 0, multipliers are the smallest doubles.
         with np.errstate(over="ignore"):
@@ -448,7 +454,7 @@ def _narrowed(
     return lower, upper
 
 
-def _shared(f: Array, box: tuple[Array, Array], total: float) -> Array:
+def _shared(f: Array, box: tuple[Array, Array], total: float, *, is_steep: bool) -> Array:
     """Return f with the missing sum shared among the values off their bounds; f is changed.
 
     The last bit of the multiplier may be worth more than that of the sum.
@@ -459,8 +465,37 @@ def _shared(f: Array, box: tuple[Array, Array], total: float) -> Array:
     size = np.abs(rest)
     is_free = (lower + size < f) & (f + size < upper)
     share = rest / np.maximum(counts(is_free), 1)
+    if is_steep:
+        with np.errstate(invalid="ignore"):
+            distance = np.minimum(f - lower, upper - f)
+            if np.any(is_free & (np.abs(share) > _LITTLE * distance)):
+                return in_proportion(f, box, rest, _row_sums)
     f += is_free * share
     return np.clip(f, lower, upper, out=f)
+
+
+def in_proportion(
+    f: Array, box: tuple[Array, Array], rest: Array, sums_of_each: Callable[[Array], Array]
+) -> Array:
+    """Return f with what its sums miss shared in proportion to the distances from bounds.
+
+    A tiny frequency has its own logarithm: an equal share would be most of it.
+
+    Parameters
+    ----------
+    f, box
+        Values of shape (trials, d), and their bounds.
+    rest, sums_of_each
+        As of ``filled``, of either sign.
+    """
+    lower, upper = box
+    # A frequency that is infinite is for the caller to refuse.
+    with np.errstate(invalid="ignore"):
+        distance = np.minimum(f - lower, upper - f)
+        distance = np.where(np.isfinite(distance), distance, 1.0)
+        space = sums_of_each(distance)
+        share = np.divide(rest, space, out=np.zeros(space.shape), where=space > 0)
+        return np.clip(f + share * distance, lower, upper)
 
 
 def least_absolute(
