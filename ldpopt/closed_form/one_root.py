@@ -495,7 +495,8 @@ def in_proportion(
         distance = np.where(np.isfinite(distance), distance, 1.0)
         space = sums_of_each(distance)
         share = np.divide(rest, space, out=np.zeros(space.shape), where=space > 0)
-        return np.clip(f + share * distance, lower, upper)
+        shared: Array = np.clip(f + share * distance, lower, upper)
+    return shared
 
 
 def least_absolute(
