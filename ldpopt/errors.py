@@ -38,6 +38,10 @@ class InfeasibleError(InvalidInputError):
     """No vector satisfies the constraints."""
 
 
+class PrecisionError(InvalidInputError):
+    """A closed form that double precision is too coarse for."""
+
+
 class SolverError(InvalidInputError):
     """A solver is missing, does not take such problems, or stopped without a usable point."""
 

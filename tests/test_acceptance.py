@@ -6,7 +6,7 @@ from statistics import NormalDist
 import cvxpy as cp
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from ldpopt import FrequencyEstimate, Parameter, Problem, certify, oracles
@@ -25,7 +25,7 @@ from ldpopt.constraints import (
     Unimodal,
 )
 from ldpopt.constraints.base import Polyhedron
-from ldpopt.errors import InfeasibleError, LdpoptWarning, SolverError
+from ldpopt.errors import InfeasibleError, LdpoptWarning, PrecisionError, SolverError
 from ldpopt.losses import (
     BinomialMLE,
     ChannelMLE,
@@ -98,7 +98,7 @@ def test_a_closed_form_outside_the_set_is_inaccurate(registered):
 
     problem = Problem(LeastSquares(), [NonNegative(), SumAtMost(0.5)])
     with pytest.warns(LdpoptWarning, match=r"SumAtMost.* is violated by 0\.2; see its cert"):
-        assert problem.solve([0.5, 0.2]).status == "inaccurate"
+        assert problem.solve([0.5, 0.2], path="closed-form").status == "inaccurate"
     assert problem.solve([0.2, 0.2]).status == "optimal"
 
 
@@ -113,7 +113,7 @@ def test_a_closed_form_that_is_wrong_on_the_simplex_is_inaccurate(registered, mo
     # At (1/3, 1/3, 1/3) the gradient is 1/3 - f, of mean -.13: half its squared distance from that
     # is the rise of the loss without the bounds, and the gap of the tangent .43.
     with pytest.warns(LdpoptWarning, match=r"its certified gap is 0\.2"):
-        solution = CLS.solve(F)
+        solution = CLS.solve(F, path="closed-form")
     assert (solution.solver, solution.status) == ("uniform", "inaccurate")
     off = np.array([0.9, 0.6, -0.1]) - (0.9 + 0.6 - 0.1) / 3
     rise = solution.objective - CLS.solve(F, path="conic").objective
@@ -160,7 +160,55 @@ def test_huge_frequencies_of_one_trial_excuse_no_violation_of_another(monkeypatc
     match = closed_form_for(problem, start)._replace(evaluate=lambda: point)
     monkeypatch.setattr("ldpopt.solve.planner.closed_form_for", lambda *_: match)
     with pytest.warns(LdpoptWarning, match=r"violated by 0\.3"):
-        assert problem.solve(start).status == "inaccurate"
+        assert problem.solve(start, path="closed-form").status == "inaccurate"
+
+
+def test_a_solver_is_behind_a_closed_form_that_is_wrong_on_some_trials(monkeypatch):
+    match = closed_form_for(CLS, FrequencyEstimate([F, F]))
+    right = match.evaluate()
+    wrong = right + np.array([[0.1, -0.1, 0.0], [0.0, 0.0, 0.0]])
+    changed = match._replace(evaluate=lambda: wrong)
+    monkeypatch.setattr("ldpopt.solve.planner.closed_form_for", lambda *_: changed)
+    solution = CLS.solve([F, F])
+    assert (solution.solver, solution.status) == ("norm-sub, CLARABEL", "optimal")
+    assert_allclose(solution.frequencies, right, rtol=0, atol=SOLVER["CLARABEL"])
+
+
+@pytest.mark.parametrize("trials", [None, 2])
+def test_a_solver_is_behind_a_closed_form_that_is_beyond_double_precision(trials, monkeypatch):
+    """Of a stack it gets the trials that the form cannot solve by itself."""
+    original = closed_form_for
+
+    def fragile(problem, estimate, **further):
+        match = original(problem, estimate, **further)
+
+        def evaluate():
+            if (estimate.frequencies == F).all(axis=-1).any():
+                raise PrecisionError("too coarse")
+            return match.evaluate()
+
+        return match._replace(evaluate=evaluate)
+
+    easy = [0.5, 0.3, 0.2]
+    start = F if trials is None else [F, easy]
+    expected = CLS.solve(start).frequencies
+    for module in ("planner", "problem"):
+        monkeypatch.setattr(f"ldpopt.solve.{module}.closed_form_for", fragile)
+    solution = CLS.solve(start)
+    assert (solution.solver, solution.status) == ("norm-sub, CLARABEL", "optimal")
+    assert_allclose(solution.frequencies, expected, rtol=0, atol=SOLVER["CLARABEL"])
+    if trials is not None:
+        assert_array_equal(solution.frequencies[1], expected[1])
+    assert_array_equal(CLS.minimise(start), solution.frequencies)
+    with pytest.raises(PrecisionError, match="too coarse"):
+        CLS.solve(start, path="closed-form")
+
+
+def test_no_solver_is_behind_the_closed_form_of_a_long_vector(monkeypatch):
+    """It would take minutes for what the form says at once."""
+    assert CLS.plan(F).again is not None
+    monkeypatch.setattr("ldpopt.solve.planner.LARGEST", 2)
+    assert CLS.plan(F).again is None
 
 
 @pytest.mark.parametrize("kind", ["curved", "rows"])

@@ -26,6 +26,7 @@ from ldpopt.solve import solvers
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths import conic
 from ldpopt.solve.paths.conic import CompiledProblem
+from ldpopt.solve.planner import Planner, Request
 from ldpopt.solve.second_try import remedy
 from ldpopt.solve.solvers import DEFAULT_SOLVER, SOLVERS
 from ldpopt.solve.status import Status
@@ -460,4 +461,7 @@ def test_first_order_solvers_get_the_signs_of_absolute_values():
 def test_what_was_tried_for_an_inaccurate_point_is_said():
     problem = Problem(losses.Custom(lambda f, y: cp.norm(f - y)), SIMPLEX)
     assert remedy(problem.plan([0.5, 0.3, 0.1])).startswith("another solver does no better")
-    assert remedy(SIMPLE.plan([0.5, 0.3])) == "see its certificate, or allow more iterations"
+    # A closed form that is named has no solver behind it.
+    start = FrequencyEstimate([0.5, 0.3])
+    named = Planner().plan(SIMPLE, start, Request("closed-form"))
+    assert remedy(named) == "see its certificate, or allow more iterations"

@@ -3,9 +3,9 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
-from ldpopt import Problem, certify, losses
+from ldpopt import Problem, certify, losses, oracles
 from ldpopt.constraints import Bounds, Custom, Fixed, GroupTotals, Linear, Near, NonNegative, SumsTo
 from ldpopt.losses import KullbackLeibler, LeastAbsolute, LeastSquares
 from ldpopt.solve.certificate import polyhedron
@@ -118,3 +118,55 @@ def test_without_a_bound_the_multipliers_are_unknown_and_the_reason_is_stated():
     assert certificate.gap == np.inf
     assert certificate.reason
     assert np.isnan(certificate.stationarity)
+
+
+FAR_BALL = Near([0.3, 0.3, 0.4], 5.0, "kl")
+HELD_AT_ZERO = {
+    "a group": lambda total: [FAR_BALL, GroupTotals([[0, 1]], [total])],
+    "an equation": lambda total: [FAR_BALL, Linear([[1.0, 1.0, 0.0]], total, total)],
+    "a total": lambda total: [FAR_BALL, SumsTo(total)],
+    "a group and known values": lambda total: [
+        FAR_BALL,
+        GroupTotals([[0, 1]], [total]),
+        Fixed([2], [0.3]),
+    ],
+    "an active ball": lambda total: [
+        Near([0.3, 0.3, 0.4], 0.35, "kl"),
+        GroupTotals([[0, 1]], [total]),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", HELD_AT_ZERO)
+def test_what_a_divergence_alone_keeps_at_zero_has_no_part_in_other_multipliers(name):
+    """Its slope is infinite there: the total's multiplier is that of the values above 0.
+
+    It is how fast the minimum rises with the total.
+    """
+    estimate = [0.8, -0.5, 0.3]
+    step = 1e-5
+    problems = [
+        Problem(LeastSquares(), HELD_AT_ZERO[name](total))
+        for total in (0.5 - step, 0.5, 0.5 + step)
+    ]
+    less, at, more = (problem.solve(estimate) for problem in problems)
+    of_total = list(at.duals.values())[1]
+    rate = (more.objective - less.objective) / (2 * step)
+    assert_allclose(np.ravel(of_total)[0], rate, atol=2e-5)
+    # Where the ball is active the point is a solver's.
+    assert at.certificate.stationarity < 1e-5
+
+
+@pytest.mark.parametrize("lower", [-np.inf, -5.0])
+def test_the_end_of_a_domain_is_no_bound_that_somebody_stated(lower):
+    """A bound beyond it holds nothing back."""
+    estimate = oracles.OUE(epsilon=1.0, d=3).estimate([700, 300, 0], 1_000)
+    problem = Problem(losses.BinomialMLE(), [Bounds(lower, 0.3), GroupTotals([[0, 1]], [0.55])])
+    solution = problem.solve(estimate)
+    first, _ = losses.BinomialMLE().domain(losses.BinomialMLE().constants(estimate))
+    assert_allclose(solution.frequencies, [0.3, 0.25, first], rtol=1e-6)
+    multipliers = solution.duals["Bounds"]
+    assert multipliers[0] < -0.1
+    assert_array_equal(multipliers[1:], [0.0, 0.0])
+    stated = Problem(losses.BinomialMLE(), [Bounds(first, 0.3), GroupTotals([[0, 1]], [0.55])])
+    assert stated.solve(estimate).duals["Bounds"][2] > 0.1

@@ -505,6 +505,61 @@ def test_rows_that_depend_on_each_other():
     assert (result.gap, result.distance, result.reason) == (0, 0, "")
 
 
+DEGENERATE = {
+    "a chain at its caps": (
+        [*SIMPLEX, Bounds(-math.inf, [0.2304, 0.2405, 0.5292]), Monotone([2, 1, 0])],
+        [1.375, 2.125, 2.5],
+        [-0.5, -1.25, 1.625],
+    ),
+    "rows through a vertex": (
+        [
+            *SIMPLEX,
+            Bounds(-math.inf, [0.25, 0.3125, 0.5625]),
+            Linear([[0.0, 1.0, -1.0], [2.0, 0.0, 0.0]], -math.inf, [-0.25, 0.375]),
+        ],
+        [20000.0, 3.0, 71.0],
+        [-0.1875, 0.25, -0.5],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DEGENERATE)
+def test_degenerate_vertices_are_those_of_all_choices_of_rows(name):
+    """More rows hold there than there are values: some of them have multipliers of right signs."""
+    constraints, weights, target = DEGENERATE[name]
+    d = len(target)
+    rng = np.random.default_rng(3)
+    problem = ldpopt.Problem(losses.WeightedLeastSquares(weights), constraints)
+    exact_target = fractions(target)
+    exact_weights = fractions(weights)
+    minimiser = polyhedron_minimiser(exact_target, exact_weights, *rows_of(constraints, d))
+    right = np.array([float(value) for value in minimiser])
+    for size in (0.0, 1e-12, 1e-9, 1e-3):
+        point = right + size * rng.normal(size=d)
+        result = certified(problem, target, point)
+        assert_proved(result, squares(exact_target, exact_weights), minimiser, point)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_dual_steps_alone_find_the_minimiser(seed, monkeypatch):
+    """Without suggested rows: among caps and rows that touch where all values are 1/4."""
+    rng = np.random.default_rng(seed)
+    matrix = rng.integers(-2, 3, (3, 4)).astype(float)
+    matrix[:, 0] += ~matrix.any(axis=1)
+    limit = matrix.sum(axis=1) / 4 + rng.choice([0.0, 0.125], 3)
+    constraints = [SumsTo(1.0), Bounds(-math.inf, 0.375), Linear(matrix, -math.inf, limit)]
+    weights = rng.choice([1.0, 2.0, 64.0], 4)
+    target = rng.integers(-8, 9, 4) / 8
+    monkeypatch.setattr(exact_rows, "_by_repairs", lambda *_: None)
+    problem = ldpopt.Problem(losses.WeightedLeastSquares(weights), constraints)
+    exact_target = fractions(target)
+    exact_weights = fractions(weights)
+    minimiser = polyhedron_minimiser(exact_target, exact_weights, *rows_of(constraints, 4))
+    point = np.full(4, 0.25)
+    result = certified(problem, target, point)
+    assert_proved(result, squares(exact_target, exact_weights), minimiser, point)
+
+
 def test_rows_that_contradict_each_other():
     # A solver's tolerance hides that 0.1 + 0.2 is not 0.3.
     tenths = GroupTotals([[0, 1], [0], [1]], [0.3, 0.1, 0.2])

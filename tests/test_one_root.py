@@ -10,7 +10,16 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Problem, certify, closed_form, losses, oracles
-from ldpopt.constraints import Bounds, Fixed, Linear, NonNegative, SumsTo
+from ldpopt.constraints import (
+    Bounds,
+    Fixed,
+    GroupTotals,
+    Linear,
+    Margins,
+    Near,
+    NonNegative,
+    SumsTo,
+)
 from ldpopt.solve.paths.closed_forms import closed_form_for, solve_one_root
 from tests import reference
 from tests.tolerances import CERTIFIED, OBJECTIVE, SOLVER, SUM
@@ -505,3 +514,81 @@ def test_without_a_total_every_vector_of_a_stack_is_cut_by_itself():
     solution = problem.solve(stack)
     assert solution.solver == "one root"
     assert solution.frequencies.tolist() == [[0.5, 0.0], [0.0, 0.6], [0.3, 0.1]]
+
+
+ZERO_COUNTS = [10, 7, 0, 0]
+TAKEN_BY_ZERO_COUNTS = {
+    "groups": [NonNegative(), GroupTotals([[0, 1], [2, 3]], [0.7, 0.3])],
+    "a group and a total": [NonNegative(), SumsTo(1.0), GroupTotals([[2, 3]], [0.3])],
+    "capped groups": [
+        Bounds([0.0, 0.0, 0.1, 0.0], [1.0, 1.0, 1.0, 0.15]),
+        GroupTotals([[0, 1], [2, 3]], [0.7, 0.3]),
+    ],
+    "caps": [Bounds(0.0, 0.4), SumsTo(1.0)],
+    "fixed": [NonNegative(), SumsTo(1.0), Fixed([0, 1], [0.4, 0.4])],
+    "margins": [NonNegative(), Margins((2, 2), 0, [0.7, 0.3])],
+    "a row": [NonNegative(), SumsTo(1.0), Linear([[1.0, 1, 0, 0]], -INF, 0.8)],
+    "a ball": [NonNegative(), SumsTo(1.0), Near([0.25] * 4, 0.3, 1)],
+}
+
+
+@pytest.mark.parametrize("stack", [False, True])
+@pytest.mark.parametrize("name", TAKEN_BY_ZERO_COUNTS)
+def test_values_without_reports_take_what_others_may_not(name, stack):
+    """Their loss is flat, so that the sum jumps at the multiplier 0, where every mixture is best.
+
+    The likelihood of one trial with reports for all values beside them has an ordinary root.
+    """
+    oracle = oracles.GRR(epsilon=1.0, d=4)
+    estimate = oracle.estimate(ZERO_COUNTS, 17)
+    if stack:
+        estimate = oracle.estimate([ZERO_COUNTS, [5, 4, 5, 3]], 17)
+    problem = Problem(losses.MultinomialMLE(), TAKEN_BY_ZERO_COUNTS[name])
+    solution = problem.solve(estimate)
+    assert solution.path == "closed-form"
+    assert "CLARABEL" not in solution.solver
+    certificate = solution.certificate
+    assert np.max(certificate.gap / certificate.scale) < CERTIFIED
+    assert np.max(certificate.violation) < SUM
+
+
+def test_values_without_reports_share_what_is_left():
+    estimate = oracles.GRR(epsilon=1.0, d=4).estimate(ZERO_COUNTS, 17)
+    f = Problem(losses.MultinomialMLE(), TAKEN_BY_ZERO_COUNTS["groups"]).minimise(estimate)
+    assert_allclose(f[2:], [0.15, 0.15], rtol=SUM)
+
+
+@pytest.mark.parametrize(
+    "loss", [losses.LeastAbsolute(), losses.Huber(0.1), losses.MaxAbsolute()], ids=repr
+)
+def test_a_group_of_total_zero_has_tiny_estimates(loss):
+    """Tolerances relative to a total of 0 were absolute, or nothing met them."""
+    groups = [NonNegative(), GroupTotals([[0, 1], [2, 3]], [1.0, 0.0])]
+    solution = Problem(loss, groups).solve([0.5, 0.4, 1e-12, 0.0])
+    assert solution.path == "closed-form"
+    assert_allclose(solution.frequencies, [0.55, 0.45, 0.0, 0.0], rtol=SUM)
+    assert solution.status == "optimal"
+
+
+@pytest.mark.parametrize("weight", [0.03, 0.018, 0.01])
+def test_tiny_values_of_a_logarithm_take_no_equal_share_of_what_rounding_leaves(weight):
+    """Of 1e-12 it would be a part that changes the slope."""
+    loss = losses.LeastSquares() + weight * losses.Entropy()
+    problem = Problem(loss, [NonNegative(), SumsTo(1.0)])
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        target = rng.dirichlet(np.ones(6)) + rng.normal(size=6) / 2
+        solution = problem.solve(target, path="closed-form")
+        assert solution.certificate.gap <= 2e-9 * solution.certificate.scale, seed
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.05, 0.001])
+@pytest.mark.parametrize("loss", [losses.MultinomialMLE(), losses.BinomialMLE()], ids=repr)
+def test_the_end_of_a_domain_is_reached_relative_to_its_size(loss, epsilon):
+    """With little privacy budget the end is at -1,000, and a billionth of it is no rounding of 1.
+
+    Paths stay short of the end by a relative billionth.
+    """
+    estimate = oracles.GRR(epsilon=epsilon, d=4).estimate([20, 13, 0, 12], 45)
+    solution = Problem(loss, [SumsTo(1.0)]).solve(estimate, path="closed-form")
+    assert solution.status == "optimal"

@@ -13,7 +13,7 @@ from ldpopt.closed_form import tree_kernels
 from ldpopt.constraints import Bounds, Monotone, NonNegative, SumsTo, Unimodal
 from ldpopt.constraints.isotonic import ForestOrder, order_of
 from ldpopt.errors import InvalidInputError
-from ldpopt.losses import LeastSquares, WeightedLeastSquares
+from ldpopt.losses import L1To, LeastSquares, WeightedLeastSquares
 from tests.tolerances import CERTIFIED, ROUNDING, SOLVER
 
 OTHERS = {
@@ -297,3 +297,16 @@ def test_an_order_is_a_forest_where_all_above_or_all_below_a_value_are_in_one_li
         assert isinstance(order_of(pairs, d), ForestOrder) == expected
         forests += expected
     assert 50 < forests < 250
+
+
+@pytest.mark.parametrize("lower", [0.0, [-1.0, 0.0, 0.0, 0.0, 0.0]], ids=["zeros", "others below"])
+def test_values_split_down_to_a_bound_are_at_the_bound(lower):
+    """Halving ends at 1e-20, which is more than nothing beside a minimum of 0."""
+    loss = LeastSquares() + 1e-4 * L1To(np.full(5, 0.1))
+    problem = Problem(loss, [Bounds(lower, np.inf), Monotone([0, 1, 2, 3, 4])])
+    for seed in range(20):
+        target = np.random.default_rng(seed).normal(size=5) - 0.7
+        solution = problem.solve(target, path="closed-form")
+        f = solution.frequencies
+        assert not ((f > 0) & (f < 1e-15)).any(), seed
+        assert solution.status == "optimal", seed

@@ -677,3 +677,54 @@ def test_an_exact_zero_has_no_error(either_way):
     matrix = sparse.csc_array(np.array([[0.1, 1.0], [-0.1, 1.0], [0.0, -2.0]]))
     values, errors = column_totals(matrix, np.array([0.3, 0.3, 0.3]), np.zeros(2))
     assert values.tolist() == errors.tolist() == [0.0, 0.0]
+
+
+AT_ZERO = {
+    "logarithms": lambda x: (cp.Maximize(cp.sum(cp.log(x))), [cp.sum(x) == 3], np.ones(3)),
+    "a fit": lambda x: (
+        cp.Minimize(cp.sum_squares(HILBERT @ x - HILBERT @ np.ones(3))),
+        [x <= 5],
+        np.ones(3),
+    ),
+    "nothing": lambda x: (cp.Minimize(cp.sum_squares(x)), [], np.zeros(3)),
+}
+HILBERT = 1 / (1 + np.add.outer(np.arange(3.0), np.arange(3.0)))
+
+
+@pytest.mark.parametrize("name", AT_ZERO)
+def test_an_optimal_value_of_zero_is_relative_to_what_is_at_stake(name):
+    x = cp.Variable(3)
+    objective, constraints, solution = AT_ZERO[name](x)
+    problem = cp.Problem(objective, constraints)
+    certificate = certify_program(problem, {x: solution})
+    assert certificate.value == pytest.approx(0.0, abs=1e-15)
+    assert certificate.is_optimal()
+    beside = solution + np.array([1e-2, 0.0, -1e-2])
+    assert not certify_program(problem, {x: beside}).is_optimal()
+
+
+@pytest.mark.parametrize("power", [-250, -290, -310])
+@pytest.mark.parametrize("kind", ["costs", "squares"])
+def test_costs_that_nearly_vanish_prove_no_wrong_point(kind, power):
+    """What is below the smallest scale would be nothing beside it."""
+    x = cp.Variable(3)
+    unit = 10.0**power
+    objective = {
+        "costs": unit * ([1.0, 2.0, 3.0] @ x),
+        "squares": cp.sum_squares(10.0 ** (power / 2) * (x - [1, 0, 0])),
+    }[kind]
+    problem = cp.Problem(cp.Minimize(objective), [x >= 0, cp.sum(x) == 1])
+    certificate = certify_program(problem, {x: [0, 0, 1]})
+    assert not certificate.is_optimal()
+    assert power == -250 or "vanish below the smallest doubles" in certificate.reason
+
+
+def test_a_complex_value_of_a_real_variable_is_refused():
+    x = cp.Variable(2, name="x")
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(x)), [x >= 1])
+    with pytest.raises(InvalidInputError, match="variable x is real, and its value has an imag"):
+        certify_program(problem, {x: [1, 1 + 1j]})
+    assert certify_program(problem, {x: [1, 1 + 0j]}).is_optimal()
+    both = cp.Variable(2, complex=True)
+    whole = cp.Problem(cp.Minimize(cp.norm(both - [1j, 1])))
+    assert certify_program(whole, {both: [1j, 1]}).gap < 1e-9

@@ -24,6 +24,7 @@ SETS = {
     "floors": Bounds(-UPPER, 0.2),
     "both ends": Bounds(-UPPER, UPPER),
     "hierarchy": Hierarchy(PARENTS),
+    "hierarchy, a root alone": Hierarchy(np.where(np.isin(RANKS, [1, 4, 5]), -1, PARENTS)),
     "hierarchy with a total": Hierarchy(PARENTS, total=1.0),
     "groups": GroupTotals([[7, 0, 3, 9], [1, 2, 10], [11]], [0.4, 0.35, 0.02]),
     "groups, one empty": GroupTotals([[7, 0], [], [11]], [0.4, 0.35, 0.02]),

@@ -12,7 +12,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.one_root import EXCESS, MISSED, beyond_precision, root, scale_of, spanning
+from ldpopt.closed_form.one_root import (
+    EXCESS,
+    MISSED,
+    adjacent,
+    beyond_precision,
+    differ,
+    filled,
+    in_proportion,
+    root,
+    scale_of,
+    spanning,
+)
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -95,8 +106,10 @@ def group_roots(
 
     Raises
     ------
+    PrecisionError
+        If double precision cannot meet a total.
     InvalidInputError
-        If double precision cannot meet a total, or no multiplier can.
+        If no multiplier can.
 
     Notes
     -----
@@ -133,36 +146,43 @@ def group_roots(
     numbers = np.arange(current.size)
     flat_ends = (ends[0].ravel(), ends[1].ravel())
     mu = root(excess, flat_ends, numbers, EXCESS * scale_of(groups.totals)).reshape(shape)
-    f = _shared_by_group(minimiser(groups.of_each(mu, 0.0)), box, groups)
-    missed = np.abs(groups.sums(f) - totals)
-    # Written so that NaN counts as missed.
-    if not (missed <= MISSED * scale_of(totals)).all():
-        _require_totals(missed, f, groups)
+    f = minimiser(groups.of_each(mu, 0.0))
+    is_doubtful = not _is_met(np.abs(groups.sums(f) - totals), f, groups).all()
+
+    def sums_of_each(values: Array) -> Array:
+        return groups.of_each(groups.sums(values), 0.0)
+
+    rest = groups.of_each(groups.totals - groups.sums(f), 0.0)
+    f = in_proportion(f, box, rest, sums_of_each)
+    if is_doubtful:
+        # Beside a jump at 0, multipliers are the smallest doubles.
+        with np.errstate(over="ignore"):
+            low, high = adjacent(excess, flat_ends, numbers)
+            ends_of_jumps = [groups.of_each(mu.reshape(shape), 0.0) for mu in (low, high)]
+            largest, smallest = map(minimiser, ends_of_jumps)
+        missing = groups.of_each(totals, 0.0) - sums_of_each(smallest)
+        mixed = filled(smallest, largest, missing, sums_of_each)
+        is_chosen = sums_of_each(differ(mixed, f).astype(np.float64)) > 0
+        f = np.where(is_chosen, mixed, f)
+    _require_totals(np.abs(groups.sums(f) - totals), f, groups)
     return f
 
 
-def _require_totals(missed: Array, f: Array, groups: Groups) -> None:
-    """Raise an error unless what the groups of f, shape (trials, d), miss is rounding."""
+def _is_met(missed: Array, f: Array, groups: Groups) -> NDArray[np.bool_]:
+    """Return whether what the groups of f, shape (trials, d), miss is rounding."""
+    # Written so that NaN counts as missed.
+    is_met: NDArray[np.bool_] = missed <= MISSED * scale_of(groups.totals)
+    if is_met.all():
+        return is_met
     # Of values that cancel, a total is no measure.
     size = np.maximum(np.abs(groups.totals), groups.sums(np.abs(f)))
-    is_met = missed <= MISSED * size.max(axis=-1, keepdims=True)
+    return np.asarray(missed <= MISSED * size.max(axis=-1, keepdims=True))
+
+
+def _require_totals(missed: Array, f: Array, groups: Groups) -> None:
+    """Raise an error unless what the groups of f miss is rounding."""
+    is_met = _is_met(missed, f, groups)
     if not is_met.all():
         trial, group = np.unravel_index(int(np.argmin(is_met)), is_met.shape)
         amount = float(missed[trial, group])
         raise beyond_precision(int(trial), f"the total of group {group}", amount)
-
-
-def _shared_by_group(f: Array, box: tuple[Array, Array], groups: Groups) -> Array:
-    """Return f with what each group misses shared in proportion to the distances from bounds.
-
-    A tiny frequency has its own logarithm: an equal share would be most of it.
-    """
-    lower, upper = box
-    rest = groups.totals - groups.sums(f)
-    # A frequency that is infinite is for the caller to refuse.
-    with np.errstate(invalid="ignore"):
-        distance = np.minimum(f - lower, upper - f)
-        distance = np.where(np.isfinite(distance), distance, 1.0)
-        space = groups.sums(distance)
-        share = np.divide(rest, space, out=np.zeros(space.shape), where=space > 0)
-        return np.clip(f + groups.of_each(share, 0.0) * distance, lower, upper)

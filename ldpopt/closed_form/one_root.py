@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ldpopt.closed_form.brackets import End, bracketed_root
 from ldpopt.closed_form.rows import counts, locked_rows, sums
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, PrecisionError
 
 Array = NDArray[np.float64]
 Trials = NDArray[np.intp]
@@ -28,6 +28,8 @@ Slope = Callable[[Array], float]
 EXCESS = 1e-12
 # Of the sum, from which on the result is refused: a thousand times what rounding leaves.
 MISSED = 1e-9
+# Of its distance from a bound, by which a value may be moved where slopes are infinite there.
+_LITTLE = 1e-6
 # Three times a factor of 1,000 and square roots: enough for brackets of Gaussian noise.
 _NARROWINGS = 3
 _SHRINK = 2.0**-10
@@ -51,6 +53,8 @@ def one_root(
     box: tuple[Array, Array],
     total: float,
     slope: Slope | None = None,
+    *,
+    is_steep: bool = False,
 ) -> Array:
     """Return the frequencies at the multiplier where they sum to the total.
 
@@ -68,6 +72,8 @@ def one_root(
     slope
         From f(μ) of one trial to by how much their sum falls per unit of μ, next to it; None where
         that is not known. With it a single trial takes half as many evaluations.
+    is_steep
+        Whether slopes are infinite at the bounds, so that little may be moved there.
 
     Returns
     -------
@@ -75,7 +81,7 @@ def one_root(
 
     Raises
     ------
-    InvalidInputError
+    PrecisionError
         If double precision cannot meet the total, which takes estimates of 10⁹ and more.
 
     Notes
@@ -93,7 +99,16 @@ def one_root(
     else:
         mu = root(excess, bracket, trials, EXCESS * scale_of(total))
         f = minimiser(mu[:, None], trials)
-    f = _shared(f, box, total)
+    doubtful = np.flatnonzero(~_is_met(np.abs(total - f.sum(axis=-1)), f, box, total))
+    f = _shared(f, box, total, is_steep=is_steep)
+    if len(doubtful):
+        # Beside a jump at 0, multipliers are the smallest doubles.
+        with np.errstate(over="ignore"):
+            low, high = adjacent(excess, (bracket[0][doubtful], bracket[1][doubtful]), doubtful)
+            largest, smallest = (minimiser(mu[:, None], doubtful) for mu in (low, high))
+        mixed = filled(smallest, largest, total - _row_sums(smallest), _row_sums)
+        chosen = differ(mixed, f[doubtful]).any(axis=-1)
+        f[doubtful[chosen]] = mixed[chosen]
     missed = np.abs(total - f.sum(axis=-1))
     if (missed > MISSED * abs(total)).any():
         f = _within_reach(f, box, total)
@@ -102,21 +117,111 @@ def one_root(
     return f
 
 
+def _row_sums(values: Array) -> Array:
+    return np.asarray(values.sum(axis=-1, keepdims=True))
+
+
+def adjacent(
+    excess: Callable[[Array, Trials], Array],
+    bracket: tuple[Array, Array],
+    numbers: Trials,
+) -> tuple[Array, Array]:
+    """Return the two neighbouring doubles between which each falling function changes its sign.
+
+    Where a loss is linear in some values their minimisers jump at one multiplier, and between these
+    two the sum takes all that it has on the way.
+
+    Parameters
+    ----------
+    excess
+        From multipliers, and the numbers of their functions, to the values there.
+    bracket
+        Multipliers on both sides, each of shape (len(numbers),).
+    numbers
+        Which functions are looked at.
+
+    Notes
+    -----
+    Cost: 64 evaluations. The order of doubles is that of the integers with the same bits, which
+    leads to a jump at 0 as fast as to any other one.
+    """
+    # A jump may be at an end of the bracket.
+    low, high = _places(bracket[0]) - 1, _places(bracket[1]) + 1
+    for _ in range(64):
+        # Halved first: the sum of two places may be beyond all integers.
+        middle = (low >> 1) + (high >> 1) + (low & high & 1)
+        is_above = excess(_doubles(middle), numbers) > 0
+        low = np.where(is_above, middle, low)
+        high = np.where(is_above, high, middle)
+    return _doubles(low), _doubles(high)
+
+
+def _places(values: Array) -> NDArray[np.int64]:
+    """Return the place of each double in the order of all, with 0 for 0."""
+    bits = np.asarray(values, dtype=np.float64).view(np.int64)
+    return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits)
+
+
+def _doubles(places: NDArray[np.int64]) -> Array:
+    """Return the doubles of ``_places``."""
+    bits = np.where(places < 0, np.iinfo(np.int64).min - places, places)
+    return bits.view(np.float64)
+
+
+def filled(
+    smallest: Array, largest: Array, missing: Array, sums_of_each: Callable[[Array], Array]
+) -> Array:
+    """Return values between the smallest and the largest that have what the smallest miss.
+
+    All rise by the same share of their way; where that is longer than what is missing, of this.
+
+    Parameters
+    ----------
+    smallest, largest
+        Values of shape (trials, d), the largest possibly infinite.
+    missing
+        What is missing to the sum of which each value is a part, of a shape that broadcasts.
+    sums_of_each
+        From values to the sum of which each is a part, of such a shape.
+    """
+    way = np.clip(largest - smallest, 0.0, np.maximum(missing, 0.0))
+    whole = sums_of_each(way)
+    share = np.divide(missing, whole, out=np.zeros(whole.shape), where=whole > 0)
+    return np.asarray(smallest + np.clip(share, 0.0, 1.0) * way)
+
+
+def differ(mixed: Array, shared: Array) -> NDArray[np.bool_]:
+    """Return where values that a jump makes differ from those that share what is missing.
+
+    Where f(μ) has no jump the last bit of the multiplier was worth more than the sum, and both are
+    the same but for rounding.
+    """
+    size = np.abs(mixed).max(axis=-1, keepdims=True)
+    # Written so that NaN, of a root that was not found, differs.
+    return np.asarray(~(np.abs(mixed - shared) <= MISSED * size))
+
+
 def scale_of(total: Array | float) -> float:
     """Return what the sums of a search are relative to: the largest total, and 1 if all are 0."""
     return float(np.max(np.abs(total), initial=0.0)) or 1.0
 
 
-def _require_total(missed: Array, f: Array, box: tuple[Array, Array], total: float) -> None:
-    """Raise an error unless what the sums of f, shape (trials, d), miss is rounding."""
+def _is_met(missed: Array, f: Array, box: tuple[Array, Array], total: float) -> NDArray[np.bool_]:
+    """Return whether what the sums of f, shape (trials, d), miss is rounding."""
     # Written so that NaN counts as missed.
-    if (missed <= MISSED * abs(total)).all():
-        return
+    is_met: NDArray[np.bool_] = missed <= MISSED * abs(total)
+    if is_met.all():
+        return is_met
     # Of values that cancel, the total is no measure; and a total that the bounds just miss, as the
     # border allows, has the nearest sum that they do not.
     lower, upper = (end.sum(axis=-1) for end in box)
     reached = np.abs(f.sum(axis=-1) - np.clip(total, lower, upper))
-    is_met = reached <= MISSED * np.maximum(abs(total), np.abs(f).sum(axis=-1))
+    return np.asarray(reached <= MISSED * np.maximum(abs(total), np.abs(f).sum(axis=-1)))
+
+
+def _require_total(missed: Array, f: Array, box: tuple[Array, Array], total: float) -> None:
+    """Raise an error unless what the sums of f, shape (trials, d), miss is rounding."""
+    is_met = _is_met(missed, f, box, total)
     if not is_met.all():
         worst = int(np.argmin(is_met))
         raise beyond_precision(worst, "its total", float(missed[worst]))
@@ -177,7 +282,7 @@ def weighted_squares(
 
     Raises
     ------
-    InvalidInputError
+    PrecisionError
         As ``one_root``.
 
     Notes
@@ -268,9 +373,9 @@ def spanning(
     return low, high
 
 
-def beyond_precision(trial: int, total: str, missed: float) -> InvalidInputError:
+def beyond_precision(trial: int, total: str, missed: float) -> PrecisionError:
     """Return the error for a total that double precision cannot meet."""
-    return InvalidInputError(
+    return PrecisionError(
         f"trial {trial} is beyond double precision on this path: {total} is missed by {missed:g}, "
         "because estimates are so large that their last bit is worth more; clip them, state them "
         "in a larger unit, or use path='conic'"
@@ -370,7 +475,7 @@ def _narrowed(
     return lower, upper
 
 
-def _shared(f: Array, box: tuple[Array, Array], total: float) -> Array:
+def _shared(f: Array, box: tuple[Array, Array], total: float, *, is_steep: bool) -> Array:
     """Return f with the missing sum shared among the values off their bounds; f is changed.
 
     The last bit of the multiplier may be worth more than that of the sum.
@@ -381,6 +486,11 @@ def _shared(f: Array, box: tuple[Array, Array], total: float) -> Array:
     size = np.abs(rest)
     is_free = (lower + size < f) & (f + size < upper)
     share = rest / np.maximum(counts(is_free), 1)
+    if is_steep:
+        with np.errstate(invalid="ignore"):
+            distance = np.minimum(f - lower, upper - f)
+            if np.any(is_free & (np.abs(share) > _LITTLE * distance)):
+                return in_proportion(f, box, rest, _row_sums)
     f += is_free * share
     return np.clip(f, lower, upper, out=f)
 
@@ -400,6 +510,31 @@ def _within_reach(f: Array, box: tuple[Array, Array], total: float) -> Array:
     share = np.divide(np.abs(rest), largest, out=np.zeros(rest.shape), where=largest > 0)
     moved: Array = f + np.sign(rest) * np.minimum(share, 1.0) * distance
     return np.clip(moved, lower, upper)
+
+
+def in_proportion(
+    f: Array, box: tuple[Array, Array], rest: Array, sums_of_each: Callable[[Array], Array]
+) -> Array:
+    """Return f with what its sums miss shared in proportion to the distances from bounds.
+
+    A tiny frequency has its own logarithm: an equal share would be most of it.
+
+    Parameters
+    ----------
+    f, box
+        Values of shape (trials, d), and their bounds.
+    rest, sums_of_each
+        As of ``filled``, of either sign.
+    """
+    lower, upper = box
+    # A frequency that is infinite is for the caller to refuse.
+    with np.errstate(invalid="ignore"):
+        distance = np.minimum(f - lower, upper - f)
+        distance = np.where(np.isfinite(distance), distance, 1.0)
+        space = sums_of_each(distance)
+        share = np.divide(rest, space, out=np.zeros(space.shape), where=space > 0)
+        shared: Array = np.clip(f + share * distance, lower, upper)
+    return shared
 
 
 def least_absolute(
@@ -425,7 +560,7 @@ def least_absolute(
 
     Raises
     ------
-    InvalidInputError
+    PrecisionError
         As ``one_root``.
 
     Notes

@@ -229,7 +229,8 @@ class Hierarchy(Polyhedron):
         if self.root_total is not None:
             roots = f[..., self.parents < 0].sum(axis=-1)
             np.maximum(excess, np.abs(roots - self.root_total), out=excess)
-        return excess
+        # A root without children is in no sum.
+        return np.where(np.isnan(f).any(axis=-1), np.nan, excess)
 
     def _violation_of_long(self, f: Array) -> Array:
         from ldpopt.constraints.violation_kernels import largest_differences  # imports numba

@@ -19,7 +19,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.losses.base import Totals
 from ldpopt.solve.certificate.active_rows import NormalEquations
-from ldpopt.solve.certificate.competitors import stated
+from ldpopt.solve.certificate.competitors import domain_of_all, stated
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.rows import RowsOfTrials
 from ldpopt.solve.formulation import Formulation
@@ -393,9 +393,7 @@ def _signs(differences: Array, along: Array) -> Array:
 
 def _bounds(formulation: Formulation, start: FrequencyEstimate, f: Array) -> Box:
     region = formulation.region(start.d)
-    smooth = formulation.loss.smooth_part
-    assert smooth is not None  # _second_derivatives has looked
-    ends = stated(smooth, start, region, f)
+    ends = stated(region, f, domain_of_all(formulation, start))
     return Box(*(np.broadcast_to(end, f.shape) for end in ends))
 
 

@@ -25,7 +25,7 @@ from ldpopt.errors import InvalidInputError, NoDerivativeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.frames import by_label
 from ldpopt.losses.base import Totals
-from ldpopt.solve.certificate.competitors import AT_END
+from ldpopt.solve.certificate.competitors import at_end
 from ldpopt.solve.face import EXACT, Face, face_of
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.programs import quadratic_multipliers
@@ -379,7 +379,7 @@ def _without_rows(formulation: Formulation, start: FrequencyEstimate, f: Array) 
         return None
     # A loss may end before the bounds: there its end would be one.
     first, last = loss.domain(loss.constants(start))
-    if f.min() - first <= AT_END or last - f.max() <= AT_END:
+    if f.min() - first <= at_end(first) or last - f.max() <= at_end(last):
         return None
     # Every value that moves is a block of its own: no rows tie them.
     block = np.where(free, np.cumsum(free) - 1, -1)

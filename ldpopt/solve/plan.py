@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -43,6 +43,19 @@ class Outcome:
     steps: int = 0
     stats: tuple[Any, ...] = ()
     by: str = ""
+
+
+def with_others(outcome: Outcome, points: NDArray[np.float64], others: list[Outcome]) -> Outcome:
+    """Return an outcome with points that are in part those of others, at least one of them."""
+    return replace(
+        outcome,
+        frequencies=points,
+        compile_seconds=outcome.compile_seconds + sum(one.compile_seconds for one in others),
+        solver_seconds=outcome.solver_seconds + sum(one.solver_seconds for one in others),
+        steps=outcome.steps + sum(one.steps for one in others),
+        # One name for all: trials of one problem are taken by the same solver.
+        by=others[0].by,
+    )
 
 
 Run = Callable[[], Outcome]

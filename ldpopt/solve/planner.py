@@ -9,15 +9,16 @@ from typing import Any, Literal
 import numpy as np
 
 from ldpopt import validate
-from ldpopt.errors import InvalidInputError, UnsupportedProblemError
+from ldpopt.errors import InvalidInputError, PrecisionError, UnsupportedProblemError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.solve import solvers
+from ldpopt.solve.feasibility import LARGEST
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths import convex_concave, mixture_weights
 from ldpopt.solve.paths.closed_forms import Match, closed_form_for
 from ldpopt.solve.paths.conic import ConicPath
-from ldpopt.solve.plan import Again, Outcome, Plan, Run
+from ldpopt.solve.plan import Again, Outcome, Path, Plan, Run, with_others
 from ldpopt.solve.polish import polish
 from ldpopt.solve.solvers import COLD, Running
 from ldpopt.solve.status import ACCURACIES, Accuracy
@@ -102,13 +103,12 @@ class Planner:
     def _by_closed_form(
         self, formulation: Formulation, start: FrequencyEstimate, request: Request
     ) -> Plan | None:
-        """Return the plan of the closed form; with a solver behind one that may miss the set."""
+        """Return the plan of the closed form, with a solver behind it."""
         match = closed_form_for(formulation, start)
         if match is None:
             return None
-        plan = _plan_of(formulation, match)
-        if not match.may_miss or request.path != "auto":
-            return plan
+        if request.path != "auto" or not (match.may_miss or _takes_solver(formulation, start.d)):
+            return _plan_of(formulation, match)
 
         def again(part: FrequencyEstimate) -> Outcome:
             """Return a solver's points, or raise its error, which names what conflicts."""
@@ -116,7 +116,13 @@ class Planner:
             assert second.run is not None  # a problem with such a form is convex
             return replace(second.run(), by=second.name)
 
-        return replace(plan, again=again)
+        def run() -> Outcome:
+            try:
+                return Outcome(match.evaluate())
+            except PrecisionError:
+                return _trial_by_trial(formulation, start, again)
+
+        return Plan(*_by_form(formulation, match), run, again)
 
     def _by_algorithm(
         self, formulation: Formulation, start: FrequencyEstimate, request: Request
@@ -252,7 +258,37 @@ def _plan_of(formulation: Formulation, match: Match) -> Plan:
     def run() -> Outcome:
         return Outcome(match.evaluate())
 
-    return Plan("closed-form", match.name, formulation, f"is solved by {match.name}", run)
+    return Plan(*_by_form(formulation, match), run)
+
+
+def _by_form(formulation: Formulation, match: Match) -> tuple[Path, str, Formulation, str]:
+    """Return what a plan states of a closed form."""
+    return "closed-form", match.name, formulation, f"is solved by {match.name}"
+
+
+def _takes_solver(formulation: Formulation, d: int) -> bool:
+    """Return whether a solver may take the place of a closed form, and needs no minutes for it."""
+    return d <= LARGEST and formulation.loss.convex and _has_convex_set(formulation)
+
+
+def _trial_by_trial(formulation: Formulation, start: FrequencyEstimate, again: Again) -> Outcome:
+    """Return the points of the closed form, and those of a solver for the trials that it fails."""
+    points = np.empty(start.frequencies.shape)
+    seconds = []
+    for trial in np.ndindex(points.shape[:-1]):
+        one = start[trial]
+        match = closed_form_for(formulation, one)
+        # By itself a trial may have no form.
+        if match is not None:
+            try:
+                points[trial] = match.evaluate()
+                continue
+            except PrecisionError:
+                pass
+        seconds.append(again(one))
+        points[trial] = seconds[-1].frequencies
+    # Together trials share a tolerance that each meets by itself.
+    return with_others(Outcome(points), points, seconds) if seconds else Outcome(points)
 
 
 def _nowhere(formulation: Formulation) -> Plan:

@@ -23,7 +23,7 @@ from ldpopt.solve.certificate.active_rows import (
     explaining_multipliers,
     rows_at_bounds,
 )
-from ldpopt.solve.certificate.competitors import stated
+from ldpopt.solve.certificate.competitors import domain_of_all, stated
 from ldpopt.solve.certificate.intervals import Box
 from ldpopt.solve.certificate.minorant import minorant
 from ldpopt.solve.certificate.rows import Rows, RowsOfTrials
@@ -185,7 +185,7 @@ def _bounds(
 ) -> Box:
     """Return the bounds of all values, and for values that can be only one, that one."""
     region = formulation.region(estimate.d)
-    bounds = stated(formulation.loss, estimate, region, point)
+    bounds = stated(region, point, domain_of_all(formulation, estimate))
     is_fixed = limits.lower == limits.upper
     return Box(*(np.where(is_fixed, limits.lower, end) for end in bounds))
 

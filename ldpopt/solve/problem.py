@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import progress, validate
 from ldpopt.constraints import Constraint, Custom
-from ldpopt.errors import InvalidInputError, extra_needed, warn
+from ldpopt.errors import InvalidInputError, PrecisionError, extra_needed, warn
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import NamedSets, Sets, named_sets
 from ldpopt.estimate.traced import warn_unless_raw_noise
@@ -248,8 +248,9 @@ class Problem(Formulation):
         -----
         Where no path and no solver is named, a solver's point is polished by Newton steps on the
         constraints that hold (``ldpopt.solve.polish``), and kept if its certified gap is smaller.
-        A trial without an accurate point is solved again by a second solver, SCS say, and
-        ``Solution.solver`` then names both.
+        A trial without an accurate point is solved again by a second solver, SCS say, or by a first
+        one where it came from a closed form (of up to 2,048 values); ``Solution.solver`` then names
+        both.
 
         Cost: closed forms are a sort or a few passes for all trials at once; the other paths solve
         trial by trial. A loss that is not convex is solved by convex-concave steps, each of them on
@@ -419,7 +420,11 @@ class Problem(Formulation):
         form = closed_form_for(problem, start)
         if form is None:
             return self._solve(problem, start, Request()).frequencies
-        point = form.evaluate()
+        try:
+            point = form.evaluate()
+        # A solver may be behind it.
+        except PrecisionError:
+            return self._solve(problem, start, Request()).frequencies
         # Where constraints contradict each other, the error that names them comes from a solve.
         if form.may_miss and np.max(problem.violation(point)) > ACCURACIES["high"].violation:
             return self._solve(problem, start, Request()).frequencies

@@ -14,7 +14,7 @@ from ldpopt.errors import SolverError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.acceptance import Judgement, judge
 from ldpopt.solve.formulation import Formulation
-from ldpopt.solve.plan import Outcome, Plan
+from ldpopt.solve.plan import Outcome, Plan, with_others
 from ldpopt.solve.status import Accuracy, Status
 
 
@@ -77,15 +77,7 @@ def improved(
     # Nothing changed: the first judgement is still right, and costs nothing.
     if not seconds:
         return outcome, judgement
-    result = replace(
-        outcome,
-        frequencies=points,
-        compile_seconds=outcome.compile_seconds + sum(one.compile_seconds for one in seconds),
-        solver_seconds=outcome.solver_seconds + sum(one.solver_seconds for one in seconds),
-        steps=outcome.steps + sum(one.steps for one in seconds),
-        # One name for all: trials of one problem are taken by the same solver.
-        by=seconds[0].by,
-    )
+    result = with_others(outcome, points, seconds)
     # All trials were proved one by one: to judge the stack again would repeat that.
     if is_proved:
         return result, Judgement(Status.OPTIMAL, "")

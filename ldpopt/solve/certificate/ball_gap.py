@@ -22,6 +22,7 @@ from ldpopt.closed_form.parts import absolute_sum
 from ldpopt.constraints.base import Ball
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.box import Model, applies
+from ldpopt.solve.certificate.competitors import domain_of_all, stated
 from ldpopt.solve.certificate.dual import EPS, usable
 from ldpopt.solve.certificate.evidence import Explanation, SizedGap
 from ldpopt.solve.certificate.minorant import KinkedLoss, Minorant, MixedLoss, Tangent
@@ -141,6 +142,8 @@ def _case_of(formulation: Formulation, start: FrequencyEstimate, point: Array) -
     if not applies(around, start.d):
         return None
     model = Model.of(around, start, point)
+    bounds = stated(around.region(start.d), point, domain_of_all(formulation, start))
+    model = model._replace(bounds=bounds)
     tangent = _mixed(model.tangent)
     if tangent.smooth.held is not None or not np.isfinite(tangent.slope).all():
         return None

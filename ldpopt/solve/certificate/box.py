@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from ldpopt.closed_form.parts import absolute_sum, parts_of
 from ldpopt.closed_form.rows import is_long
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.solve.certificate.competitors import no_bound, reach, stated, within_sublevel
+from ldpopt.solve.certificate.competitors import (
+    domain_of,
+    no_bound,
+    reach,
+    stated,
+    within_sublevel,
+)
 from ldpopt.solve.certificate.dual import sum_with_error, usable
 from ldpopt.solve.certificate.evidence import UNEXPLAINED, Evidence, Explanation, explains_more
 from ldpopt.solve.certificate.intervals import Box
@@ -124,10 +130,11 @@ class Model(NamedTuple):
         loss = formulation.loss.convexified(point, start)
         limits = within_sublevel(loss, start, point, reach(loss, start, region), is_box=True)
         tangent = minorant(loss, start, point, *limits)
+        domain = domain_of(loss, start)
         size = np.zeros(())
         if is_long(start.d) and loss.has_shared_kinks:
             size = np.abs(loss.value(point, start) - loss.offset(start))
-        return cls(tangent, limits, stated(loss, start, region, point), region.total, size)
+        return cls(tangent, limits, stated(region, point, domain), region.total, size)
 
     def explanation(self, mu: Array) -> Explanation:
         """Return the multipliers at a price of the total, and how well they explain the slopes."""

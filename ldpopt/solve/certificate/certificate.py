@@ -29,7 +29,7 @@ from ldpopt.immutable import locked
 from ldpopt.losses import Loss
 from ldpopt.solve.certificate import box, duals, few_values, polyhedron, shown
 from ldpopt.solve.certificate.ball_gap import ball_explanation, ball_gap
-from ldpopt.solve.certificate.competitors import AT_END, domain_of
+from ldpopt.solve.certificate.competitors import at_end, domain_of
 from ldpopt.solve.certificate.convex_program import ProgramCertificate, certify_program
 from ldpopt.solve.certificate.evidence import (
     SMALLEST_SCALE,
@@ -365,7 +365,7 @@ def _certificate(problem: Formulation, start: FrequencyEstimate, point: Array) -
         size=_size(problem, start, np.maximum(largest, -lowest)),
         reason=next(iter(reasons), ""),
         scope=problem.loss.scope,
-        explain=partial(_multipliers, problem, point, evidence),
+        explain=partial(_multipliers, problem, start, point, evidence),
         measure=measure,
     )
 
@@ -406,10 +406,12 @@ def _is_finite(
     if not loss.adds_over_values or not loss.is_settled or loss.nonnegative_domain:
         return False
     first, last = domain_of(loss, start)
-    return bool(np.all(lowest > first + AT_END) and np.all(largest < last - AT_END))
+    return bool(np.all(lowest > first + at_end(first)) and np.all(largest < last - at_end(last)))
 
 
-def _multipliers(problem: Formulation, point: Array, evidence: Evidence) -> Multipliers:
+def _multipliers(
+    problem: Formulation, start: FrequencyEstimate, point: Array, evidence: Evidence
+) -> Multipliers:
     """Return what a certificate computes when it is read."""
     d = point.shape[-1]
     region = problem.region(d)
@@ -421,7 +423,7 @@ def _multipliers(problem: Formulation, point: Array, evidence: Evidence) -> Mult
         explanation.bound_multipliers,
         explanation.row_multipliers,
         active=(point - region.lower <= box.NEAR) | (region.upper - point <= box.NEAR),
-        duals=duals.by_name(problem, d, explanation),
+        duals=duals.by_name(problem, start, explanation),
     )
 
 

@@ -15,12 +15,12 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.solve.certificate.dual import EPS, sum_with_error
 from ldpopt.solve.certificate.intervals import Box, Entries, RowTerms
-from ldpopt.solve.formulation import Region
+from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]
 
 AT_END = 1e-8
-"""Distance at which the end of a loss's domain counts as reached.
+"""Distance at which the end of a loss's domain counts as reached, of an end up to 1.
 
 Paths stay short of it by a billionth, so that ten times as much is safe.
 """
@@ -28,6 +28,11 @@ Paths stay short of it by a billionth, so that ten times as much is safe.
 # Rounds of propagation: each carries a bound from the variables of a row to another one of it.
 # Orders that are forests are propagated whole before; the longest other chains are short.
 _ROUNDS = 100
+
+
+def at_end(end: float) -> float:
+    """Return the distance at which this end counts as reached: relative to a large one."""
+    return AT_END * max(abs(end), 1.0) if np.isfinite(end) else AT_END
 
 
 def domain_of(loss: Loss, start: FrequencyEstimate) -> tuple[float, float]:
@@ -38,18 +43,29 @@ def domain_of(loss: Loss, start: FrequencyEstimate) -> tuple[float, float]:
     return loss.domain(loss.constants(start))
 
 
-def stated(loss: Loss, start: FrequencyEstimate, region: Region, point: Array) -> Box:
+def stated(region: Region, point: Array, domain: tuple[float, float]) -> Box:
     """Return the bounds that have multipliers: those of constraints, and an end that is reached.
 
-    Beyond its end a loss is infinite, so that an end that the point has reached acts as a bound.
+    Beyond its domain a loss is infinite, and so is a divergence, so that an end that the point has
+    reached acts as a bound.
     """
     lower, upper = ends_of(region)
-    first, last = domain_of(loss, start)
+    first, last = domain
     if np.isfinite(first):
-        lower = np.where(point - first <= AT_END, np.maximum(lower, first), lower)
+        lower = np.where(point - first <= at_end(first), np.maximum(lower, first), lower)
     if np.isfinite(last):
-        upper = np.where(last - point <= AT_END, np.minimum(upper, last), upper)
+        upper = np.where(last - point <= at_end(last), np.minimum(upper, last), upper)
     return Box(lower, upper)
+
+
+def domain_of_all(formulation: Formulation, start: FrequencyEstimate) -> tuple[float, float]:
+    """Return the interval in which the loss is finite and so are the divergences of all balls.
+
+    A ball has no finite multiplier for what its divergence keeps at 0, where its slope is infinite.
+    """
+    first, last = domain_of(formulation.loss, start)
+    balls, _ = formulation.around_balls()
+    return (max(first, 0.0) if any(ball.norm == "kl" for ball in balls) else first), last
 
 
 def reach(loss: Loss, start: FrequencyEstimate, region: Region) -> Box:

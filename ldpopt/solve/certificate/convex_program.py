@@ -31,7 +31,7 @@ from ldpopt.solve.certificate.cone_gap import TARGET
 from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers, Rise
 from ldpopt.solve.certificate.dual import EPS, usable
 from ldpopt.solve.certificate.dual_cones import HUGE, project
-from ldpopt.solve.certificate.evidence import SMALLEST_SCALE
+from ldpopt.solve.certificate.evidence import SMALLEST_SCALE, VANISHING
 from ldpopt.solve.certificate.intervals import Box, Empty
 from ldpopt.solve.certificate.multipliers import best, shortfall
 from ldpopt.solve.certificate.open_variables import ranges_below
@@ -58,6 +58,11 @@ _LARGE_COEFFICIENT = 2.0**20
 # Entries below this may be 0 but for a solver's tolerance, which says nothing about units.
 _NOTHING = 1e-7
 
+_VANISHES = (
+    "the objective's terms vanish below the smallest doubles: state it in another unit, or the "
+    "variables"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class ProgramCertificate:
@@ -73,7 +78,9 @@ class ProgramCertificate:
     value, bound
         The objective at the point, and the bound of its optimum: from below if minimised.
     scale
-        The sum of the sizes of the objective's terms: what ``is_optimal`` means by relative.
+        What ``is_optimal`` means by relative: the sum of the sizes of the objective's terms, of its
+        gradient's times the point, and of what is at stake between the point and 0, where cvxpy
+        knows these.
     size
         The largest entry of the point, at least 1: to what its violation is relative.
     reason
@@ -152,6 +159,8 @@ def certify_program(
     with _holding(values):
         value = _number(problem.objective.value)
         violation = _violation(problem, values)
+        along = _along_gradient(problem, values)
+    stake = along + _from_zero(problem, values, value)
     size = max([1.0, *(float(np.max(np.abs(v), initial=0.0)) for v in values.values())])
     sign = -1.0 if _is_maximised(problem) else 1.0
     nothing = ProgramCertificate(np.inf, violation, value, -sign * np.inf, np.inf, size)
@@ -160,7 +169,35 @@ def certify_program(
         reason = f"the objective is {value} at the point"
     if reason:
         return _with(nothing, reason=reason)
-    return _bounded_by_program(problem, values, sign, nothing, sufficient)
+    return _bounded_by_program(problem, values, sign, nothing, sufficient, stake)
+
+
+def _from_zero(problem: cp.Problem, values: Mapping[cp.Variable, Any], value: float) -> float:
+    """Return how far a value of the objective is from that at 0; 0 where this is not finite."""
+    zeros = {variable: np.zeros_like(array) for variable, array in values.items()}
+    try:
+        with _holding(zeros):
+            distance = abs(value - _number(problem.objective.value))
+    # Each atom fails in its own way where it is not defined, as the inverse of a matrix of zeros.
+    except Exception:
+        return 0.0
+    return distance if np.isfinite(distance) else 0.0
+
+
+def _along_gradient(problem: cp.Problem, values: Mapping[cp.Variable, Any]) -> float:
+    """Return Σ |g x| of the objective at the point that variables hold, 0 where it is unknown."""
+    try:
+        gradient = problem.objective.expr.grad
+        sizes = [
+            np.abs(gradient[variable].toarray().ravel() * array.ravel(order="F")).sum()
+            for variable, array in values.items()
+            if gradient.get(variable) is not None
+        ]
+    # Each atom fails in its own way where it has no gradient.
+    except Exception:
+        return 0.0
+    along = float(np.sum(sizes))
+    return along if np.isfinite(along) else 0.0
 
 
 def _with(certificate: ProgramCertificate, **changes: Any) -> ProgramCertificate:
@@ -219,7 +256,12 @@ def _value_of(variable: cp.Variable, point: Mapping[cp.Variable, ArrayLike] | No
     # cvxpy holds the values of sparse variables as scipy's matrices.
     dense = value.toarray() if hasattr(value, "toarray") else value
     validate.unmasked(f"the value of variable {variable.name()}", dense)
-    array = np.asarray(dense, dtype=kind)
+    if kind is np.float64 and np.any(np.imag(dense)):
+        raise InvalidInputError(
+            f"variable {variable.name()} is real, and its value has an imaginary part: declare the "
+            "variable complex=True, or take the real part"
+        )
+    array = np.asarray(np.real(dense) if kind is np.float64 else dense, dtype=kind)
     if array.shape != variable.shape:
         raise InvalidInputError(
             f"variable {variable.name()} has shape {variable.shape}, "
@@ -319,8 +361,12 @@ def _bounded_by_program(
     sign: float,
     nothing: ProgramCertificate,
     sufficient: float,
+    stake: float,
 ) -> ProgramCertificate:
-    """Return the certificate with the bound that the compiled program gives."""
+    """Return the certificate with the bound that the compiled program gives.
+
+    ``stake`` is what the scale contains beside the terms of the program.
+    """
     compiled = compiled_problem(problem)
     if compiled is None:
         return _with(nothing, gap=0.0, bound=nothing.value, scale=abs(nothing.value))
@@ -347,12 +393,16 @@ def _bounded_by_program(
     if not np.isfinite(rise.value):
         return _with(nothing, reason=_reason(problem, compiled, rise))
     value, error = program.value(point.x)
-    scale = terms + float(np.abs(program.linear) @ np.abs(point.x)) + SMALLEST_SCALE
+    scale = terms + float(np.abs(program.linear) @ np.abs(point.x))
     gap = level - value + rise.value + error + 4 * EPS * (abs(level) + abs(value) + rise.value)
     price = float(np.abs(project(point.z, program.cones)).sum())
     if gap < -_EVALUATION * scale - 4 * price * nothing.violation:
         return _better_than_possible(nothing, scale)
     gap = max(float(gap), 0.0)
+    scale += stake
+    if scale < VANISHING and _has_vanishing_numbers(program):
+        return _with(nothing, reason=_VANISHES)
+    scale += SMALLEST_SCALE
     duals = compiled.duals(point)
     return _with(
         nothing,
@@ -362,6 +412,15 @@ def _bounded_by_program(
         reason=shortfall(gap, point.attained, scale),
         duals={c: duals[c.id] for c in problem.constraints if c.id in duals},
     )
+
+
+def _has_vanishing_numbers(program: ConicProgram) -> bool:
+    """Return whether a square of a number in the program is nearly lost, though that is not 0."""
+    numbers = [program.linear, program.matrix.data, program.right]
+    if program.quadratic is not None:
+        numbers.append(program.quadratic.data)
+    sizes = np.abs(np.concatenate(numbers))
+    return bool(np.any((sizes > 0) & (sizes < np.sqrt(VANISHING))))
 
 
 def _solved_inside(

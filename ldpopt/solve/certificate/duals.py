@@ -11,20 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.constraints import Constraint
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.solve.certificate.competitors import at_end, domain_of_all
 from ldpopt.solve.certificate.evidence import Explanation
 from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]
 
 
-def by_name(formulation: Formulation, d: int, explanation: Explanation) -> Mapping[str, Any]:
+def by_name(
+    formulation: Formulation, start: FrequencyEstimate, explanation: Explanation
+) -> Mapping[str, Any]:
     """Return how fast the minimum rises with the bounds of each constraint, by its name.
 
+    What a loss or a divergence keeps at the end of its domain has no multiplier: nobody stated it.
     Where several constraints state a bound of the same value, the multiplier is that of the
     tightest; of those that state the same total or bound, the first has it and the others have 0.
     """
+    d = start.d
     names = names_of(formulation.constraints)
-    rest = _Rest(explanation, formulation.region(d))
+    rest = _Rest(explanation, formulation.region(d), domain_of_all(formulation, start))
     result: dict[str, Any] = {}
     for name, constraint in zip(names, formulation.constraints, strict=True):
         box = constraint.box(d)
@@ -42,11 +48,13 @@ def by_name(formulation: Formulation, d: int, explanation: Explanation) -> Mappi
 class _Rest:
     """The multipliers that have not been given to a constraint yet."""
 
-    def __init__(self, explanation: Explanation, region: Region) -> None:
+    def __init__(
+        self, explanation: Explanation, region: Region, domain: tuple[float, float]
+    ) -> None:
         self.region = region
         self.of_curved = list(explanation.of_curved)
         self.total = -explanation.sum_multiplier
-        self.bounds = explanation.bound_multipliers
+        self.bounds = _of_stated(explanation.bound_multipliers, region, domain)
         self.rows = explanation.row_multipliers
         self.row_sizes = list(explanation.row_sizes)
 
@@ -83,6 +91,15 @@ class _Rest:
         share = self.rows[..., :size]
         self.rows = self.rows[..., size:]
         return share / constraint.row_units
+
+
+def _of_stated(multipliers: Array, region: Region, domain: tuple[float, float]) -> Array:
+    """Return the multipliers of bounds, 0 where an end of the domain holds a value instead."""
+    for end, bound, sign in zip(domain, (region.lower, region.upper), (1.0, -1.0), strict=True):
+        if np.isfinite(end):
+            is_beyond = sign * (end - bound) > at_end(end)
+            multipliers = np.where(is_beyond & (sign * multipliers > 0), 0.0, multipliers)
+    return multipliers
 
 
 def names_of(constraints: tuple[Constraint, ...]) -> list[str]:

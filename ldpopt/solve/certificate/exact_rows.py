@@ -7,6 +7,7 @@ these rows is the minimiser is decided by the KKT conditions, in fractions.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -156,6 +157,26 @@ def _minimiser(
     weights: Vector,
 ) -> Vector | str:
     """Return the minimiser, or why the active rows do not lead to it."""
+    settled = _by_repairs(formulation, start, point, system, bounds, target, weights)
+    if settled is not None:
+        return settled
+    return _by_dual_steps([*_half_spaces(system), *_half_spaces(bounds)], target, weights)
+
+
+def _by_repairs(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    point: Array,
+    system: Rows,
+    bounds: Rows,
+    target: Vector,
+    weights: Vector,
+) -> Vector | str | None:
+    """Return the minimiser of rows near those that are suggested; None where they do not settle.
+
+    So many rows may hold at a vertex that none of the repairs has the ones whose multipliers have
+    the right signs.
+    """
     rows, values = _suggested(formulation, start, point, system, bounds)
     seen = set()
     one_by_one = False
@@ -168,7 +189,7 @@ def _minimiser(
             return f"{len(rows)} active rows are too many for exact fractions"
         candidate = _at(rows, values, system, bounds, target, weights)
         if candidate is None and one_by_one:
-            return "the active rows contradict each other: their system is not regular"
+            return None
         if candidate is None:
             # More was held than can be: from the equations alone, one after the other.
             one_by_one = True
@@ -177,7 +198,111 @@ def _minimiser(
             continue
         if not _repair(candidate, rows, values, system, bounds, one_by_one=one_by_one):
             return candidate.f
+    return None
+
+
+class _HalfSpace(NamedTuple):
+    """row·f >= bound, or row·f = bound."""
+
+    row: dict[int, Fraction]
+    bound: Fraction
+    is_equation: bool
+
+    def turned(self) -> _HalfSpace:
+        """Return the same from the other side."""
+        row = {v: -entry for v, entry in self.row.items()}
+        return _HalfSpace(row, -self.bound, self.is_equation)
+
+
+def _half_spaces(limits: Rows) -> Iterator[_HalfSpace]:
+    """Yield each side of rows, or of values if there is no matrix."""
+    for i, (lower, upper) in enumerate(zip(limits.lower, limits.upper, strict=True)):
+        row = limits.matrix[i] if limits.matrix else {i: Fraction(1)}
+        is_equation = _is_equation(limits, i)
+        if lower is not None:
+            yield _HalfSpace(row, lower, is_equation)
+        if upper is not None and not is_equation:
+            yield _HalfSpace(row, upper, is_equation).turned()
+
+
+def _by_dual_steps(limits: list[_HalfSpace], target: Vector, weights: Vector) -> Vector | str:
+    """Return the minimiser by the dual steps of Goldfarb and Idnani (1983), or why there is none.
+
+    The rows that are held stay independent, and their multipliers of the right sign. Each full step
+    to the row that is violated most makes the minimum of the rows held larger, so that none comes
+    back; the steps before it drop rows.
+    """
+    f = target.copy()
+    held: list[_HalfSpace] = []
+    multipliers: Vector = []
+    for _ in range(_ROUNDS):
+        added = _violated_most(limits, f)
+        if added is None:
+            return f
+        price = Fraction(0)
+        is_full = False
+        while not is_full:
+            direction, shares = _direction(added, held, weights)
+            rise = _product(added.row, direction)
+            droppable = [
+                (multiplier / share, k)
+                for k, (multiplier, share) in enumerate(zip(multipliers, shares, strict=True))
+                if share > 0 and not held[k].is_equation
+            ]
+            # The first of the smallest: ties are broken by the order of the rows.
+            step, dropped = min(droppable, default=(None, -1))
+            if rise > 0:
+                whole = (added.bound - _product(added.row, f)) / rise
+                is_full = step is None or whole <= step
+                step = whole if is_full else step
+            if step is None:
+                return "the constraints contradict each other: no point has exactly their numbers"
+            f = [value + step * move for value, move in zip(f, direction, strict=True)]
+            multipliers = [m - step * share for m, share in zip(multipliers, shares, strict=True)]
+            price += step
+            if not is_full:
+                del held[dropped], multipliers[dropped]
+        held.append(added)
+        multipliers.append(price)
+        if len(held) > _LARGEST:
+            return f"{len(held)} active rows are too many for exact fractions"
     return "the active rows do not settle: pass a point that is nearer to the minimiser"
+
+
+def _violated_most(limits: list[_HalfSpace], f: Vector) -> _HalfSpace | None:
+    """Return the half space that f is farthest outside of, None if there is none."""
+    farthest = Fraction(0)
+    result = None
+    for one in limits:
+        excess = one.bound - _product(one.row, f)
+        distance = abs(excess) if one.is_equation else excess
+        if distance > farthest:
+            farthest = distance
+            result = one if excess > 0 else one.turned()
+    return result
+
+
+def _direction(added: _HalfSpace, held: list[_HalfSpace], weights: Vector) -> tuple[Vector, Vector]:
+    """Return how f moves per unit of a multiplier, and by how much those of held rows fall."""
+    rows = [one.row for one in held]
+    gram = [
+        {k: product for k, other in enumerate(rows) if (product := _weighted(row, other, weights))}
+        for row in rows
+    ]
+    shares = _eliminated(gram, [_weighted(row, added.row, weights) for row in rows])
+    assert shares is not None  # rows that are held are independent
+    direction = [Fraction(0)] * len(weights)
+    for row, share in [(added.row, Fraction(1)), *zip(rows, [-s for s in shares], strict=True)]:
+        for v, entry in row.items():
+            direction[v] += share * entry / weights[v]
+    return direction, shares
+
+
+def _weighted(first: dict[int, Fraction], second: dict[int, Fraction], weights: Vector) -> Fraction:
+    """Return Σ a b / w of two rows."""
+    return sum(
+        (entry * second[v] / weights[v] for v, entry in first.items() if v in second), Fraction(0)
+    )
 
 
 def _keep_equations(active: Active, limits: Rows) -> None:

@@ -39,7 +39,7 @@ from ldpopt.solve.certificate.box_kernels import (
     WEIGHTED_SQUARES,
     Formula,
 )
-from ldpopt.solve.certificate.competitors import AT_END, domain_of
+from ldpopt.solve.certificate.competitors import at_end, domain_of
 from ldpopt.solve.certificate.dual import EPS
 
 Array = NDArray[np.float64]
@@ -104,7 +104,7 @@ def formula_of(loss: Loss, point: Point) -> Formula | None:
 def _is_near_end(loss: Loss, point: Point) -> bool:
     """Return whether a value is near the end of the interval in which the loss is finite."""
     first, last = domain_of(loss, point.estimate)
-    return point.smallest - first <= AT_END or last - point.largest <= AT_END
+    return point.smallest - first <= at_end(first) or last - point.largest <= at_end(last)
 
 
 def _of_squares(_: Loss, point: Point) -> Formula:

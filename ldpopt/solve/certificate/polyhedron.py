@@ -28,7 +28,13 @@ from ldpopt.solve.certificate.active_rows import (
     values_at_bounds,
 )
 from ldpopt.solve.certificate.box import bound_multipliers
-from ldpopt.solve.certificate.competitors import no_bound, propagated, stated, within_sublevel
+from ldpopt.solve.certificate.competitors import (
+    domain_of_all,
+    no_bound,
+    propagated,
+    stated,
+    within_sublevel,
+)
 from ldpopt.solve.certificate.cone_gap import TARGET
 from ldpopt.solve.certificate.dual import EPS, usable
 from ldpopt.solve.certificate.evidence import (
@@ -177,7 +183,7 @@ def _within(
     loss = formulation.loss
     near = Box(rows.limits.lower[:d], rows.limits.upper[:d])
     tangent = minorant(loss, estimate, f, *near)
-    bounds = stated(loss, estimate, formulation.region(d), f)
+    bounds = stated(formulation.region(d), f, domain_of_all(formulation, estimate))
     if isinstance(tangent, Tangent) and tangent.held is not None:
         # Such a value explains itself, whichever way rows push it.
         bounds = Box(*(np.where(tangent.held, f, end) for end in bounds))

@@ -26,7 +26,7 @@ from ldpopt.closed_form.rows import is_long
 from ldpopt.constraints import Hierarchy, Smooth
 from ldpopt.constraints.isotonic import ForestOrder, Isotonic, PartialOrder, TopSetOrder, joined
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.solve.certificate.competitors import reach, stated, within_sublevel
+from ldpopt.solve.certificate.competitors import domain_of, reach, stated, within_sublevel
 from ldpopt.solve.certificate.dual import EPS, sum_with_error, usable
 from ldpopt.solve.certificate.equation_prices import Equations, equation_prices, equations_of
 from ldpopt.solve.certificate.evidence import SizedGap
@@ -103,7 +103,7 @@ def pooled_gap(
     tangent = minorant(loss, start, point, *limits)
     if not isinstance(tangent, Tangent) or tangent.held is not None:
         return None
-    bounds = stated(loss, start, region, point)
+    bounds = stated(region, point, domain_of(loss, start))
     by_trial = Box(*(np.broadcast_to(end, point.shape).reshape(-1, d) for end in bounds))
     slope = tangent.slope.reshape(-1, d)
     rows = _Point(point.reshape(-1, d), slope, by_trial, region.total)

@@ -96,7 +96,9 @@ def solve_one_root(estimate: FrequencyEstimate, formulation: Formulation) -> Arr
         f = closed_form.weighted_squares(target, separable.square_weights, box, region.total)
         return f.reshape(shape)
     ends = bracket(loss, estimate, box, minimiser, region.total)
-    f = closed_form.one_root(minimiser, ends, box, region.total)
+    has_ends = bool(np.isfinite(loss.domain(constants)).any())
+    is_steep = loss.nonnegative_domain or has_ends
+    f = closed_form.one_root(minimiser, ends, box, region.total, is_steep=is_steep)
     return f.reshape(shape)
 
 

@@ -39,6 +39,9 @@ _HALVINGS = 12
 _LINEAR = 1e-9
 # Of the row's own rounding, by which its value may stay inside: the gap is the price times this.
 _SLACK = 1e-14
+# Of that rounding, from which on the row's value jumps at the price: a loss is linear in some
+# values there.
+_JUMP = 1e5
 
 
 class _Row(NamedTuple):
@@ -142,14 +145,16 @@ def _at_the_edge(
     settled = tilted.by_newton(limit, without, rounding)
     if settled is not None:
         return settled
-    inside = np.empty(0)
+    inside = outside = np.empty(0)
 
     def excess(price: float) -> float:
-        nonlocal inside
+        nonlocal inside, outside
         f = tilted.minimiser(price)
         # What is inside later is nearer to the edge: the search only narrows.
         if a @ f <= limit:
             inside = f
+        else:
+            outside = f
         return float(a @ f) - limit
 
     price = tilted.first_price
@@ -167,6 +172,10 @@ def _at_the_edge(
         return tilted.minimiser(high.place)
     if low.value > 0:
         bracketed_root(excess, (high, low), lambda value: -rounding <= value <= 0)
+        short = limit - float(a @ inside)
+        if short > _JUMP * rounding:
+            # Both are best at this price, and so is what lies between them.
+            return inside + short / float(a @ (outside - inside)) * (outside - inside)
     return inside
 
 

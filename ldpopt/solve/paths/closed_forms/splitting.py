@@ -44,6 +44,8 @@ _ORDER_ONE = (2.0**-10, 2.0**10)
 _FARTHEST = 1e300
 # Of a root, at which both of its sides are looked for first.
 _NEAR = 2.0**-48
+# Of the interval of all values, to which it is halved: what is nearer to a bound is at the bound.
+_FINEST = 2.0**-63
 # Halvings of a bracket of width 1: to the last bits of a slope of order 1.
 _HALVINGS = 55
 # Of a wider bracket, as slopes near the end of a loss's domain give it, at most so many more.
@@ -102,6 +104,7 @@ def _split(
     lower = np.maximum(lower, lowest)
     upper = np.minimum(upper, highest)
     ends = (np.array([[lowest]]), np.array([[highest]]))
+    finest = _FINEST * (highest - lowest)
 
     def slopes_at(t: Array) -> Array:
         slopes = rest.loss.gradient(t.reshape(shape), estimate).reshape(t.shape)
@@ -114,7 +117,9 @@ def _split(
     def minimiser(mu: Array) -> Array:
         wide = tuple(np.repeat(end, count, axis=0) for end in ends)
         f = order.by_slopes(lambda t: slopes_at(t) + mu, *wide)
-        return np.clip(f, lower, upper)
+        f = np.clip(f, lower, upper)
+        f = np.where(f - lower <= finest, lower, f)
+        return np.where(upper - f <= finest, upper, f)
 
     if total is None:
         f = minimiser(np.zeros((count, 1)))
