@@ -39,17 +39,19 @@ from ldpopt.losses import (
     WeightedLeastSquares,
 )
 from ldpopt.losses import Custom as CustomLoss
-from ldpopt.solve import feasibility, judging
-from ldpopt.solve.certificate import box, polyhedron
+from ldpopt.solve import feasibility
+from ldpopt.solve.acceptance import stacks as judging
+from ldpopt.solve.acceptance.stacks import judged
 from ldpopt.solve.certificate import certificate as certificates
+from ldpopt.solve.certificate.box import box
+from ldpopt.solve.certificate.polyhedra import polyhedron
 from ldpopt.solve.formulation import Formulation
-from ldpopt.solve.judging import judged
 from ldpopt.solve.paths import conic, convex_concave
 from ldpopt.solve.paths.closed_forms import CLOSED_FORMS, registry, solves
 from ldpopt.solve.paths.closed_forms.lookup import closed_form_for
 from ldpopt.solve.plan import Outcome, Plan
-from ldpopt.solve.programs import ConeProgram
-from ldpopt.solve.solvers import Running
+from ldpopt.solve.programs.program import ConeProgram
+from ldpopt.solve.programs.solvers import Running
 from ldpopt.solve.status import ACCURACIES
 from tests.tolerances import CERTIFIED, SOLVER
 

@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses
 from ldpopt.constraints import Bounds, Near, NonNegative, SumsTo
-from ldpopt.solve.certificate import ball_gap, normals, polyhedron
+from ldpopt.solve.certificate.polyhedra import polyhedron
+from ldpopt.solve.certificate.prices import ball_gap, normals
 from tests.exact_minima import fractions
 from tests.test_certificate_soundness import wrong_multipliers
 

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from ldpopt import FrequencyEstimate, Problem, closed_form, losses, oracles
 from ldpopt.closed_form.ball_kernels import deviation_rows, divergence_rows
 from ldpopt.constraints import Bounds, Near, NonNegative, SumsTo
-from ldpopt.solve.acceptance import size_of
+from ldpopt.solve.acceptance.judge import size_of
 from ldpopt.solve.paths.closed_forms import balls
 from tests.tolerances import SUM
 

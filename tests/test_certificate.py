@@ -36,9 +36,10 @@ from ldpopt.losses import (
     LeastSquares,
     WeightedLeastSquares,
 )
-from ldpopt.solve.certificate import minorant, polyhedron
-from ldpopt.solve.certificate.intervals import Box
-from ldpopt.solve.certificate.multipliers import shortfall
+from ldpopt.solve.certificate.bounds import minorant
+from ldpopt.solve.certificate.bounds.intervals import Box
+from ldpopt.solve.certificate.cones.multipliers import shortfall
+from ldpopt.solve.certificate.polyhedra import polyhedron
 from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, GAP, SOLVER, SUM
 
 D = 12

@@ -38,9 +38,9 @@ from ldpopt.constraints import (
     TopSet,
     Unimodal,
 )
-from ldpopt.solve.certificate.conic_program import ConicProgram
-from ldpopt.solve.certificate.intervals import Box
-from ldpopt.solve.certificate.open_variables import bounded_rows
+from ldpopt.solve.certificate.bounds.intervals import Box
+from ldpopt.solve.certificate.cones.conic_program import ConicProgram
+from ldpopt.solve.certificate.cones.open_variables import bounded_rows
 
 TOLERANCE = 1e-8
 

@@ -36,30 +36,18 @@ from ldpopt.constraints import (
 )
 from ldpopt.errors import InvalidInputError
 from ldpopt.losses.base import ROUNDINGS
-from ldpopt.solve.certificate import (
-    ball_gap,
-    box,
-    box_kernels,
-    competitors,
-    compiled_problem,
-    cone_gap,
-    dual,
-    intervals,
-    kernels,
-    long_box,
-    polyhedron,
-    pooled_gap,
-    row_programs,
-    shared_kinks,
-    total_prices,
-)
+from ldpopt.solve.acceptance.quick_gap import quick_gap
+from ldpopt.solve.acceptance.slope_gap import slope_gap
+from ldpopt.solve.certificate.bounds import competitors, dual, intervals, kernels, shared_kinks
+from ldpopt.solve.certificate.bounds.dual import _steps
+from ldpopt.solve.certificate.bounds.intervals import Box
+from ldpopt.solve.certificate.box import box, box_kernels, long_box, total_prices
 from ldpopt.solve.certificate.certificate import scale_of
-from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers
-from ldpopt.solve.certificate.dual import _steps
-from ldpopt.solve.certificate.intervals import Box
+from ldpopt.solve.certificate.cones import compiled_problem, cone_gap
+from ldpopt.solve.certificate.cones.conic_program import ConicProgram, Multipliers
+from ldpopt.solve.certificate.polyhedra import polyhedron, row_programs
+from ldpopt.solve.certificate.prices import ball_gap, pooled_gap
 from ldpopt.solve.formulation import Formulation
-from ldpopt.solve.quick_gap import quick_gap
-from ldpopt.solve.slope_gap import slope_gap
 from ldpopt.solve.status import ACCURACIES
 from tests import exact_minima
 

@@ -22,13 +22,13 @@ from ldpopt.losses import (
     PosteriorMean,
     WeightedLeastSquares,
 )
-from ldpopt.solve import solvers
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths import conic
 from ldpopt.solve.paths.conic import CompiledProblem
 from ldpopt.solve.planner import Planner, Request
+from ldpopt.solve.programs import solvers
+from ldpopt.solve.programs.solvers import DEFAULT_SOLVER, SOLVERS
 from ldpopt.solve.second_try import remedy
-from ldpopt.solve.solvers import DEFAULT_SOLVER, SOLVERS
 from ldpopt.solve.status import Status
 from tests.tolerances import OBJECTIVE, SOLVER, UNPOLISHED
 

@@ -19,7 +19,7 @@ from ldpopt import Problem, certify, constraints, oracles
 from ldpopt.constraints import Bounds
 from ldpopt.errors import InfeasibleError, InvalidInputError, LdpoptError, LdpoptWarning
 from ldpopt.losses import MultinomialMLE
-from ldpopt.solve.acceptance import size_of
+from ldpopt.solve.acceptance.judge import size_of
 from ldpopt.solve.coverage import (
     _CONSTRAINTS,
     _LOSSES,

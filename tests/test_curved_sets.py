@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from ldpopt import Problem, certify, losses, oracles
 from ldpopt.constraints import Bounds, Custom, Fixed, GroupTotals, Linear, Near, NonNegative, SumsTo
 from ldpopt.losses import KullbackLeibler, LeastAbsolute, LeastSquares
-from ldpopt.solve.certificate import polyhedron
+from ldpopt.solve.certificate.polyhedra import polyhedron
 from tests.tolerances import CERTIFIED
 
 RAW = np.array([0.5, 0.4, 0.3, 0.1, -0.1, 0.02])

@@ -22,7 +22,7 @@ from ldpopt.constraints import (
 )
 from ldpopt.errors import InfeasibleError
 from ldpopt.losses import Entropy, KLTo, KullbackLeibler
-from ldpopt.solve.certificate.equation_prices import equations_of
+from ldpopt.solve.certificate.prices.equation_prices import equations_of
 from tests.tolerances import CERTIFIED, SUM
 
 DIGITS = 50

@@ -27,8 +27,9 @@ from ldpopt.errors import UnsupportedProblemError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.noise import Noise
 from ldpopt.oracles import GRR, OUE, SUE
-from ldpopt.solve.certificate import exact_box, exact_rows
-from ldpopt.solve.certificate.rationals import integers, rounded_up
+from ldpopt.solve.certificate.exact import box as exact_box
+from ldpopt.solve.certificate.exact import rows as exact_rows
+from ldpopt.solve.certificate.exact.rationals import integers, rounded_up
 from tests import reference
 
 SIMPLEX = [NonNegative(), SumsTo(1.0)]

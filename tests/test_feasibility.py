@@ -26,7 +26,7 @@ from ldpopt.errors import InfeasibleError, InvalidInputError
 from ldpopt.losses import KullbackLeibler, LeastAbsolute, LeastSquares
 from ldpopt.solve import feasibility
 from ldpopt.solve.paths.conic import CompiledProblem
-from ldpopt.solve.programs import ConeProgram
+from ldpopt.solve.programs.program import ConeProgram
 
 D = 5
 ESTIMATE = [0.5, 0.3, 0.2, -0.05, 0.05]

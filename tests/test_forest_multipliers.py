@@ -19,9 +19,10 @@ from ldpopt.constraints import (
     Unimodal,
 )
 from ldpopt.losses import KullbackLeibler, LeastSquares, WeightedLeastSquares
-from ldpopt.solve.certificate import active_rows, forest_loops, polyhedron
-from ldpopt.solve.certificate.forests import bounds_along, flowing_multipliers, forest_of
-from ldpopt.solve.certificate.intervals import Box
+from ldpopt.solve.certificate.bounds.intervals import Box
+from ldpopt.solve.certificate.polyhedra import polyhedron
+from ldpopt.solve.certificate.prices import active_rows, forest_loops
+from ldpopt.solve.certificate.prices.forests import bounds_along, flowing_multipliers, forest_of
 from tests.tolerances import CERTIFIED, SUM
 
 D = 40

@@ -8,9 +8,9 @@ import pytest
 from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
 from ldpopt.constraints import Bounds, Fixed, Linear, Monotone, NonNegative, SumsTo, TopSet
 from ldpopt.losses.normalised import TiltedGaussianMLE
-from ldpopt.solve.certificate import box, long_box, total_prices
-from ldpopt.solve.certificate.kernels import BLOCK
-from ldpopt.solve.certificate.pooled_gap import pooled_gap
+from ldpopt.solve.certificate.bounds.kernels import BLOCK
+from ldpopt.solve.certificate.box import box, long_box, total_prices
+from ldpopt.solve.certificate.prices.pooled_gap import pooled_gap
 from tests.test_certificate_soundness import as_if_long
 
 D = 40

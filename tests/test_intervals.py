@@ -18,7 +18,7 @@ from ldpopt.losses import LeastSquares
 from ldpopt.methods import METHODS
 from ldpopt.oracles import GRR, OLH, ORACLES, OUE, HadamardResponse, SubsetSelection
 from ldpopt.protocol import PureProtocol, ReportShares
-from ldpopt.solve.programs import ConeProgram
+from ldpopt.solve.programs.program import ConeProgram
 from tests.tolerances import SIGMAS
 
 SMALL = 1e-10  # sums over up to 2.6e5 reports; variances of order 10

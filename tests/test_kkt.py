@@ -10,7 +10,7 @@ import sympy as sp
 import ldpopt
 from ldpopt import constraints, losses, oracles, priors
 from ldpopt.errors import InvalidInputError, MissingPackageError, UnsupportedProblemError
-from ldpopt.solve.certificate import polyhedron
+from ldpopt.solve.certificate.polyhedra import polyhedron
 from ldpopt.solve.kkt.notation import Names, V
 from ldpopt.solve.kkt.of_losses import X, loss_form
 

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from ldpopt import Problem, certify, losses, oracles, priors
 from ldpopt.constraints import GroupTotals, Margins, NonNegative, SumsTo
 from ldpopt.errors import InfeasibleError
-from ldpopt.solve.certificate.pooled_gap import pooled_gap
+from ldpopt.solve.certificate.prices.pooled_gap import pooled_gap
 from tests.tolerances import CERTIFIED, ROUNDING
 
 FORM = "one shift per margin"

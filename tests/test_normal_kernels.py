@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from ldpopt.solve.certificate import normal_kernels as kernels
-from ldpopt.solve.certificate.kernels import BLOCK
+from ldpopt.solve.acceptance import normal_kernels as kernels
+from ldpopt.solve.certificate.bounds.kernels import BLOCK
 
 D = 2 * BLOCK + 77
 NEAR = 1e-3

@@ -8,7 +8,7 @@ from ldpopt import FrequencyEstimate, Problem, closed_form, losses, oracles
 from ldpopt.closed_form import equations
 from ldpopt.constraints import Bounds, Fixed, Linear, NonNegative, SumsTo
 from ldpopt.errors import InfeasibleError
-from ldpopt.solve.acceptance import size_of
+from ldpopt.solve.acceptance.judge import size_of
 from ldpopt.solve.paths.closed_forms import one_row
 
 D = 12

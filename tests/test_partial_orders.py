@@ -8,7 +8,7 @@ from ldpopt import FrequencyEstimate, Problem, closed_form, losses, oracles
 from ldpopt.closed_form.orders import _pieces
 from ldpopt.closed_form.partial_order_kernels import pooled_rows
 from ldpopt.constraints import Bounds, Monotone, NonNegative, SumsTo
-from ldpopt.solve.acceptance import size_of
+from ldpopt.solve.acceptance.judge import size_of
 
 D = 12
 ORACLE = oracles.OUE(1.0, D)

@@ -23,8 +23,9 @@ from ldpopt.constraints import (
     Unimodal,
 )
 from ldpopt.errors import LdpoptWarning
-from ldpopt.solve.certificate import certificate, few_values
-from ldpopt.solve.certificate.pooled_gap import _excess_of_groups, pooled_gap
+from ldpopt.solve.certificate import certificate
+from ldpopt.solve.certificate.box import few_values
+from ldpopt.solve.certificate.prices.pooled_gap import _excess_of_groups, pooled_gap
 from ldpopt.solve.paths.closed_forms.lookup import closed_form_for
 
 D = 12

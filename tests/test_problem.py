@@ -45,7 +45,7 @@ from ldpopt.losses import (
     WeightedLeastSquares,
 )
 from ldpopt.solve.paths.closed_forms import CLOSED_FORMS
-from ldpopt.solve.solvers import DEFAULT_SOLVER
+from ldpopt.solve.programs.solvers import DEFAULT_SOLVER
 from tests import reference
 from tests.tolerances import CERTIFIED, GAP, OBJECTIVE, ROUNDING, SOLVER
 

@@ -15,17 +15,22 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
-from ldpopt.solve.certificate import exact_sums
-from ldpopt.solve.certificate.compiled_problem import compiled_problem, compiled_set
-from ldpopt.solve.certificate.cone_gap import cone_gap
-from ldpopt.solve.certificate.conic_program import ConicProgram, Multipliers
-from ldpopt.solve.certificate.convex_program import certify_program
-from ldpopt.solve.certificate.dual_cones import Cones, project, surely_positive, triangle_to_matrix
-from ldpopt.solve.certificate.exact_sums import column_totals, product_total
-from ldpopt.solve.certificate.intervals import Box, Empty
-from ldpopt.solve.certificate.multipliers import _normal
-from ldpopt.solve.certificate.open_variables import ranges_below
-from ldpopt.solve.certificate.ranges import Cut, propagate
+from ldpopt.solve.certificate.bounds import exact_sums
+from ldpopt.solve.certificate.bounds.exact_sums import column_totals, product_total
+from ldpopt.solve.certificate.bounds.intervals import Box, Empty
+from ldpopt.solve.certificate.cones.compiled_problem import compiled_problem, compiled_set
+from ldpopt.solve.certificate.cones.cone_gap import cone_gap
+from ldpopt.solve.certificate.cones.conic_program import ConicProgram, Multipliers
+from ldpopt.solve.certificate.cones.convex_program import certify_program
+from ldpopt.solve.certificate.cones.dual_cones import (
+    Cones,
+    project,
+    surely_positive,
+    triangle_to_matrix,
+)
+from ldpopt.solve.certificate.cones.multipliers import _normal
+from ldpopt.solve.certificate.cones.open_variables import ranges_below
+from ldpopt.solve.certificate.cones.ranges import Cut, propagate
 
 DIGITS = 40
 exact = mpmath.mpf

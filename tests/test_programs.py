@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from ldpopt.constraints import LinearInequalities
-from ldpopt.solve.programs import LinearProgram, quadratic_multipliers
+from ldpopt.solve.programs.program import LinearProgram, quadratic_multipliers
 from tests.tolerances import SOLVER
 
 

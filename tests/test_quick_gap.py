@@ -14,7 +14,7 @@ from ldpopt.losses import (
     LeastSquares,
     WeightedLeastSquares,
 )
-from ldpopt.solve.quick_gap import quick_gap
+from ldpopt.solve.acceptance.quick_gap import quick_gap
 
 F = [0.9, 0.6, -0.1]
 

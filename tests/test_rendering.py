@@ -27,7 +27,7 @@ from ldpopt.rendering.claims_page import claims_page
 from ldpopt.rendering.claims_table import claims_summary, claims_table
 from ldpopt.rendering.comparison_table import comparison_notes, comparison_table
 from ldpopt.rendering.estimate_table import estimate_table
-from ldpopt.solve.solvers import SOLVERS
+from ldpopt.solve.programs.solvers import SOLVERS
 from ldpopt.solve.status import ACCURACIES
 from ldpopt.studies.comparison import CASES
 from ldpopt.studies.comparison_rows import ComparisonRow

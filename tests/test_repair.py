@@ -4,10 +4,10 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from ldpopt.solve.certificate.compiled_problem import compiled_problem
-from ldpopt.solve.certificate.conic_program import Multipliers
-from ldpopt.solve.certificate.open_variables import ranges_below
-from ldpopt.solve.certificate.repair import repaired
+from ldpopt.solve.certificate.cones.compiled_problem import compiled_problem
+from ldpopt.solve.certificate.cones.conic_program import Multipliers
+from ldpopt.solve.certificate.cones.open_variables import ranges_below
+from ldpopt.solve.certificate.cones.repair import repaired
 
 D = 200
 

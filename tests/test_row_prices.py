@@ -9,9 +9,9 @@ from scipy import sparse
 
 from ldpopt import Problem, certify, losses, oracles
 from ldpopt.constraints import Bounds, Linear, Monotone, NonNegative, SumsTo
-from ldpopt.solve.certificate import equation_prices, row_prices
-from ldpopt.solve.certificate.intervals import Box
-from ldpopt.solve.certificate.pooled_gap import pooled_gap
+from ldpopt.solve.certificate.bounds.intervals import Box
+from ldpopt.solve.certificate.prices import equation_prices, row_prices
+from ldpopt.solve.certificate.prices.pooled_gap import pooled_gap
 from ldpopt.solve.paths.closed_forms import closed_form_for
 
 D = 400

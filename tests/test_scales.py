@@ -31,7 +31,7 @@ from ldpopt.losses import (
     TotalVariation,
     WeightedLeastSquares,
 )
-from ldpopt.solve import acceptance
+from ldpopt.solve.acceptance import judge as acceptance
 from ldpopt.solve.plan import Outcome, Plan
 from ldpopt.solve.status import Status
 

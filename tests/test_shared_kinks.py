@@ -7,8 +7,10 @@ import pytest
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses
 from ldpopt.constraints import Bounds, NonNegative, SumsTo
-from ldpopt.solve.certificate import box, polyhedron, shared_kinks
-from ldpopt.solve.certificate.intervals import Box
+from ldpopt.solve.certificate.bounds import shared_kinks
+from ldpopt.solve.certificate.bounds.intervals import Box
+from ldpopt.solve.certificate.box import box
+from ldpopt.solve.certificate.polyhedra import polyhedron
 from tests.test_certificate_soundness import as_if_long
 
 D = 60

@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 from ldpopt import FrequencyEstimate, Problem, losses
 from ldpopt.closed_form import rows
 from ldpopt.constraints import Bounds, Linear, Monotone, Near, NonNegative, SumsTo
-from ldpopt.solve.certificate import polyhedron
-from ldpopt.solve.slope_gap import slope_gap
+from ldpopt.solve.acceptance.slope_gap import slope_gap
+from ldpopt.solve.certificate.polyhedra import polyhedron
 from ldpopt.solve.status import Status
 
 D = 16

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from ldpopt import losses, oracles
 from ldpopt.closed_form import rows
-from ldpopt.solve.certificate.slopes import slope_of
+from ldpopt.solve.certificate.box.slopes import slope_of
 
 D = 40
 RNG = np.random.default_rng(4)

@@ -13,8 +13,8 @@ from ldpopt import FrequencyEstimate, Problem, losses
 from ldpopt.constraints import Custom, Monotone, NonNegative, SumsTo
 from ldpopt.errors import InvalidInputError, LdpoptWarning, SolverError
 from ldpopt.solve.paths.conic import CompiledProblem, ConicPath
-from ldpopt.solve.solvers import SOLVERS, installed_solvers
-from ldpopt.solve.solvers import settings as solver_settings
+from ldpopt.solve.programs.solvers import SOLVERS, installed_solvers
+from ldpopt.solve.programs.solvers import settings as solver_settings
 from tests.tolerances import SOLVER
 
 D = 12

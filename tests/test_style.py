@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ldpopt import METHODS, FrequencyEstimate, rounds, style
-from ldpopt.solve.solvers import SOLVERS
+from ldpopt.solve.programs.solvers import SOLVERS
 from ldpopt.studies.study_figure import study_figure
 from ldpopt.studies.study_rows import StudyRow
 

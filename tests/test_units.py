@@ -10,9 +10,9 @@ from ldpopt import Problem, oracles
 from ldpopt.constraints import Custom, Linear, Near, NonNegative, Smooth, SumsTo
 from ldpopt.errors import InvalidInputError
 from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares
-from ldpopt.solve.programs import ConeProgram
-from ldpopt.solve.solver_data import SolverData
-from ldpopt.solve.units import Coefficients, balanced, row_groups
+from ldpopt.solve.programs.program import ConeProgram
+from ldpopt.solve.programs.solver_data import SolverData
+from ldpopt.solve.programs.units import Coefficients, balanced, row_groups
 from tests.tolerances import UNPOLISHED
 
 SIMPLEX = [NonNegative(), SumsTo(1.0)]

@@ -7,9 +7,9 @@ from numpy.testing import assert_allclose
 from ldpopt import FrequencyEstimate, Problem, losses, oracles
 from ldpopt.constraints import Bounds, Monotone, NonNegative, SumsTo
 from ldpopt.losses import LeastSquares, TotalVariation
-from ldpopt.solve.certificate import box
+from ldpopt.solve.acceptance.variation_gap import variation_gap
+from ldpopt.solve.certificate.box import box
 from ldpopt.solve.status import Status
-from ldpopt.solve.variation_gap import variation_gap
 
 D = 24
 RAW = np.repeat([0.0, 0.1, 0.02, 0.0, 0.08, 0.05], 4) + np.random.default_rng(3).normal(

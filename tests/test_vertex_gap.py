@@ -16,10 +16,10 @@ from ldpopt.constraints import (
     SumsTo,
     Unimodal,
 )
-from ldpopt.solve import acceptance
+from ldpopt.solve.acceptance import judge as acceptance
+from ldpopt.solve.acceptance.vertex_gap import vertex_gap
 from ldpopt.solve.plan import Outcome, Plan
 from ldpopt.solve.status import Status
-from ldpopt.solve.vertex_gap import vertex_gap
 
 D = 12
 SQUARES = losses.LeastSquares()
@@ -57,7 +57,7 @@ SETS = {
 @pytest.fixture(autouse=True)
 def _groups_of_short_vectors(monkeypatch):
     """Short vectors have programs, which give more; the sums are the same."""
-    monkeypatch.setattr("ldpopt.solve.vertex_gap.is_long", lambda d: True)
+    monkeypatch.setattr("ldpopt.solve.acceptance.vertex_gap.is_long", lambda d: True)
 
 
 def reports(seed, trials=4):

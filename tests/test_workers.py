@@ -10,10 +10,11 @@ from ldpopt.constraints import Custom, NonNegative, SumsTo
 from ldpopt.errors import InvalidInputError, LdpoptWarning, SolverError, WorkersError
 from ldpopt.executors import InProcess
 from ldpopt.losses import KullbackLeibler, LeastSquares
-from ldpopt.solve import jobs, judging
-from ldpopt.solve.acceptance import Judgement
+from ldpopt.solve.acceptance import stacks as judging
+from ldpopt.solve.acceptance.judge import Judgement
 from ldpopt.solve.paths import conic
-from ldpopt.solve.solvers import installed_solvers
+from ldpopt.solve.programs import jobs
+from ldpopt.solve.programs.solvers import installed_solvers
 from ldpopt.solve.status import Status
 
 SIMPLEX = [NonNegative(), SumsTo(1.0)]

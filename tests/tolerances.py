@@ -25,9 +25,9 @@ SOLVER = {
     "SCIPY": 1e-9,
 }
 """Solver's point against the closed form, largest coordinate: what the settings of
-ldpopt.solve.solvers reach up to d = 300. An interior point method's error in x is the square root
-of its error in the objective, 1e-9 (PIQP: 1e-10 and below). OSQP polishes. HiGHS regularises
-quadratic programs by 1e-7. SCIPY solves linear programs only, at a vertex."""
+ldpopt.solve.programs.solvers reach up to d = 300. An interior point method's error in x is the
+square root of its error in the objective, 1e-9 (PIQP: 1e-10 and below). OSQP polishes. HiGHS
+regularises quadratic programs by 1e-7. SCIPY solves linear programs only, at a vertex."""
 
 GAP = 20.0
 """Gap of a solver's point over its tolerance: the gap is of first order in the error, times a

@@ -26,7 +26,7 @@ from ldpopt.errors import InvalidInputError, InvalidTypeError, users_code
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.printable import printable
 from ldpopt.solve.problem import Problem
-from ldpopt.solve.solvers import installed
+from ldpopt.solve.programs.solvers import installed
 from ldpopt.solve.status import ACCURACIES
 from ldpopt.storage import write_whole
 from ldpopt.studies.comparison import CASES, compare_solvers, comparing

@@ -16,7 +16,7 @@ from ldpopt.discovery.compositions import Composition, composed, expression_of
 from ldpopt.discovery.setting import Setting
 from ldpopt.errors import InvalidInputError, warn
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.solve.acceptance import judge
+from ldpopt.solve.acceptance.judge import judge
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.plan import Outcome, Plan
 from ldpopt.solve.solution import Solution

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ldpopt.errors import LdpoptError, LdpoptWarning
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.solve.acceptance import size_of
+from ldpopt.solve.acceptance.judge import size_of
 from ldpopt.solve.certificate import certify
 from ldpopt.solve.certificate.certificate import terms_of
 from ldpopt.solve.formulation import Formulation

@@ -18,7 +18,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.noise import Noise
 from ldpopt.losses import Loss
 from ldpopt.protocol import PureProtocol
-from ldpopt.solve.certificate.margin_prices import margins_of
+from ldpopt.solve.certificate.prices.margin_prices import margins_of
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths.closed_forms.one_row import taken_apart
 

@@ -25,7 +25,7 @@ from ldpopt.proofs import accepted_theorems
 from ldpopt.rendering.agreement_figure import agreement_figure
 from ldpopt.rendering.claims_table import tally_rows
 from ldpopt.rendering.page import MEANINGS, environment, papers_among
-from ldpopt.solve.solvers import SOLVERS
+from ldpopt.solve.programs.solvers import SOLVERS
 
 _PLACES = {"summary": "Summary", "statements": "Claims", "papers": "Papers"}
 

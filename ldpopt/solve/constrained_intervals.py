@@ -18,7 +18,7 @@ from ldpopt.constraints import Constraint, LinearInequalities
 from ldpopt.errors import InfeasibleError, SolverError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import Sets, membership
-from ldpopt.solve.programs import ConeProgram, LinearProgram, stacked
+from ldpopt.solve.programs.program import ConeProgram, LinearProgram, stacked
 
 Array = NDArray[np.float64]
 Maximum = Callable[[Array], float]

@@ -18,12 +18,12 @@ from ldpopt.errors import NoDerivativeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.losses.base import Totals
-from ldpopt.solve.certificate.active_rows import NormalEquations
-from ldpopt.solve.certificate.competitors import domain_of_all, stated
-from ldpopt.solve.certificate.intervals import Box
-from ldpopt.solve.certificate.rows import RowsOfTrials
+from ldpopt.solve.certificate.bounds.competitors import domain_of_all, stated
+from ldpopt.solve.certificate.bounds.intervals import Box
+from ldpopt.solve.certificate.polyhedra.rows import RowsOfTrials
+from ldpopt.solve.certificate.prices.active_rows import NormalEquations
 from ldpopt.solve.formulation import Formulation
-from ldpopt.solve.programs import LinearProgram
+from ldpopt.solve.programs.program import LinearProgram
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -18,8 +18,8 @@ from ldpopt.errors import InfeasibleError, SolverError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.solve.formulation import Formulation, stated_size
-from ldpopt.solve.programs import ConeProgram, LinearProgram, stacked
-from ldpopt.solve.units import unit_of_size
+from ldpopt.solve.programs.program import ConeProgram, LinearProgram, stacked
+from ldpopt.solve.programs.units import unit_of_size
 
 Array = NDArray[np.float64]
 

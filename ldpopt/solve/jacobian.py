@@ -25,10 +25,10 @@ from ldpopt.errors import InvalidInputError, NoDerivativeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.frames import by_label
 from ldpopt.losses.base import Totals
-from ldpopt.solve.certificate.competitors import at_end
+from ldpopt.solve.certificate.bounds.competitors import at_end
 from ldpopt.solve.face import EXACT, Face, face_of
 from ldpopt.solve.formulation import Formulation
-from ldpopt.solve.programs import quadratic_multipliers
+from ldpopt.solve.programs.program import quadratic_multipliers
 from ldpopt.tables import html_of
 
 Array = NDArray[np.float64]

@@ -12,7 +12,6 @@ from ldpopt import validate
 from ldpopt.errors import InvalidInputError, PrecisionError, UnsupportedProblemError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
-from ldpopt.solve import solvers
 from ldpopt.solve.feasibility import LARGEST
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths import convex_concave, mixture_weights
@@ -20,7 +19,8 @@ from ldpopt.solve.paths.closed_forms import Match, closed_form_for
 from ldpopt.solve.paths.conic import ConicPath
 from ldpopt.solve.plan import Again, Outcome, Path, Plan, Run, with_others
 from ldpopt.solve.polish import polish
-from ldpopt.solve.solvers import COLD, Running
+from ldpopt.solve.programs import solvers
+from ldpopt.solve.programs.solvers import COLD, Running
 from ldpopt.solve.status import ACCURACIES, Accuracy
 
 PathChoice = Literal["auto", "closed-form", "iterative", "conic"]

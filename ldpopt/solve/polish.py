@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 from ldpopt.constraints import Linear
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate import certify
-from ldpopt.solve.certificate.active_rows import (
+from ldpopt.solve.certificate.bounds.competitors import domain_of_all, stated
+from ldpopt.solve.certificate.bounds.intervals import Box
+from ldpopt.solve.certificate.bounds.minorant import minorant
+from ldpopt.solve.certificate.polyhedra.rows import Rows, RowsOfTrials
+from ldpopt.solve.certificate.prices.active_rows import (
     NormalEquations,
     explaining_multipliers,
     rows_at_bounds,
 )
-from ldpopt.solve.certificate.competitors import domain_of_all, stated
-from ldpopt.solve.certificate.intervals import Box
-from ldpopt.solve.certificate.minorant import minorant
-from ldpopt.solve.certificate.rows import Rows, RowsOfTrials
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.plan import Outcome
-from ldpopt.solve.units import frequency_unit
+from ldpopt.solve.programs.units import frequency_unit
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -19,16 +19,16 @@ from ldpopt.estimate.traced import warn_unless_raw_noise
 from ldpopt.losses import Loss
 from ldpopt.risks import Collection
 from ldpopt.solve import constrained_intervals, feasibility, parameter_path
+from ldpopt.solve.acceptance.stacks import judged
 from ldpopt.solve.audit import Audit, audit
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.joint import about_one, require_combinable
-from ldpopt.solve.judging import judged
 from ldpopt.solve.paths.closed_forms import closed_form_for
 from ldpopt.solve.plan import Plan
 from ldpopt.solve.planner import PathChoice, Planner, Request
+from ldpopt.solve.programs.solvers import Running
 from ldpopt.solve.second_try import improved, remedy
 from ldpopt.solve.solution import Solution
-from ldpopt.solve.solvers import Running
 from ldpopt.solve.status import ACCURACIES, Accuracy, Status
 from ldpopt.solve.usual_path import usual_path
 from ldpopt.sources import Sources

@@ -12,7 +12,7 @@ import numpy as np
 
 from ldpopt.errors import SolverError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.solve.acceptance import Judgement, judge
+from ldpopt.solve.acceptance.judge import Judgement, judge
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.plan import Outcome, Plan, with_others
 from ldpopt.solve.status import Accuracy, Status

@@ -36,8 +36,8 @@ from ldpopt.losses import (
 from ldpopt.oracles import GRR, OUE
 from ldpopt.oracles.base import FrequencyOracle
 from ldpopt.solve.problem import Problem
+from ldpopt.solve.programs.solvers import SOLVERS, installed, installed_solvers
 from ldpopt.solve.solution import Solution
-from ldpopt.solve.solvers import SOLVERS, installed, installed_solvers
 from ldpopt.solve.status import ACCURACIES, Accuracy
 from ldpopt.studies.comparison_result import Comparison
 from ldpopt.studies.comparison_rows import ComparisonRow

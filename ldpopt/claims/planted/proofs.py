@@ -18,7 +18,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import GaussianMLE
 from ldpopt.solve import planner
 from ldpopt.solve.certificate import certificate
-from ldpopt.solve.solvers import DEFAULT_SOLVER
+from ldpopt.solve.programs.solvers import DEFAULT_SOLVER
 
 Array = NDArray[np.float64]
 

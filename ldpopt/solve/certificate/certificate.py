@@ -1,9 +1,10 @@
 """Proof of optimality for any point: computed from the problem and the point alone.
 
 ``gap`` is an upper bound of L(f) - min L as a theorem, rounding included, whatever produced the
-point and the multipliers: ``dual`` states it, ``minorant`` what is known of the loss,
-``competitors`` what is known of the set. ``box`` and ``polyhedron`` look for the multipliers that
-prove most; ``cone`` asks cvxpy's solvers for them; ``few_values`` knows the best support.
+point and the multipliers: ``bounds.dual`` states it, ``bounds.minorant`` what is known of the loss,
+``bounds.competitors`` what is known of the set. The folders ``box``, ``prices`` and ``polyhedra``
+look for the multipliers that prove most: on bounds with a total, from the gradient alone, and of
+any rows. ``cones`` takes what cvxpy has compiled, and ``exact`` calculates with rational numbers.
 
 Multipliers belong to the Lagrangian L(f) + μ (Σf - total) - Σ λ_v f_v - Σ ν_i (A f)_i + …: λ and ν
 are positive where a lower bound pushes up and negative where an upper bound pushes down. At a
@@ -27,11 +28,9 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.traced import in_order
 from ldpopt.immutable import locked
 from ldpopt.losses import Loss
-from ldpopt.solve.certificate import box, duals, few_values, polyhedron, shown
-from ldpopt.solve.certificate.ball_gap import ball_explanation, ball_gap
-from ldpopt.solve.certificate.competitors import at_end, domain_of
-from ldpopt.solve.certificate.convex_program import ProgramCertificate, certify_program
-from ldpopt.solve.certificate.evidence import (
+from ldpopt.solve.certificate import duals, shown
+from ldpopt.solve.certificate.bounds.competitors import at_end, domain_of
+from ldpopt.solve.certificate.bounds.evidence import (
     SMALLEST_SCALE,
     UNEXPLAINED,
     VANISHING,
@@ -39,9 +38,13 @@ from ldpopt.solve.certificate.evidence import (
     Explanation,
     SizedGap,
 )
-from ldpopt.solve.certificate.exact import ExactCertificate, exact_certificate
-from ldpopt.solve.certificate.pooled_gap import pooled_gap
-from ldpopt.solve.certificate.total_prices import ROUNDING
+from ldpopt.solve.certificate.box import box, few_values
+from ldpopt.solve.certificate.box.total_prices import ROUNDING
+from ldpopt.solve.certificate.cones.convex_program import ProgramCertificate, certify_program
+from ldpopt.solve.certificate.exact.proof import ExactCertificate, exact_certificate
+from ldpopt.solve.certificate.polyhedra import polyhedron
+from ldpopt.solve.certificate.prices.ball_gap import ball_explanation, ball_gap
+from ldpopt.solve.certificate.prices.pooled_gap import pooled_gap
 from ldpopt.solve.formulation import Formulation
 from ldpopt.tables import html_of
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ldpopt.constraints import Constraint
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.solve.certificate.competitors import at_end, domain_of_all
-from ldpopt.solve.certificate.evidence import Explanation
+from ldpopt.solve.certificate.bounds.competitors import at_end, domain_of_all
+from ldpopt.solve.certificate.bounds.evidence import Explanation
 from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ldpopt.constraints import Constraint
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
-from ldpopt.solve.certificate.margin_prices import margins_of
+from ldpopt.solve.certificate.prices.margin_prices import margins_of
 from ldpopt.solve.kkt.evaluation import Numbers
 from ldpopt.solve.kkt.notation import (
     ALL_VALUES,

@@ -18,15 +18,16 @@ from ldpopt import progress
 from ldpopt.errors import InvalidInputError, SolverError, WorkersError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.executors import executor_for
-from ldpopt.solve import feasibility, jobs
+from ldpopt.solve import feasibility
 from ldpopt.solve.formulation import Formulation, stated_size
-from ldpopt.solve.jobs import Job, JobResult
 from ldpopt.solve.paths.closed_forms.one_root import UNBOUNDED
 from ldpopt.solve.plan import Again, Outcome
-from ldpopt.solve.programs import ConeProgram, ConeSolution
-from ldpopt.solve.solvers import COLD, SOLVERS, Running
+from ldpopt.solve.programs import jobs
+from ldpopt.solve.programs.jobs import Job, JobResult
+from ldpopt.solve.programs.program import ConeProgram, ConeSolution
+from ldpopt.solve.programs.solvers import COLD, SOLVERS, Running
+from ldpopt.solve.programs.units import unit_of_size
 from ldpopt.solve.status import ACCURACIES, Status
-from ldpopt.solve.units import unit_of_size
 
 Array = NDArray[np.float64]
 

@@ -20,8 +20,8 @@ from ldpopt.errors import InfeasibleError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.losses.pooling import SquaresPooling
-from ldpopt.solve.certificate.equation_prices import equations_of
-from ldpopt.solve.certificate.margin_prices import margins_of
+from ldpopt.solve.certificate.prices.equation_prices import equations_of
+from ldpopt.solve.certificate.prices.margin_prices import margins_of
 from ldpopt.solve.formulation import Formulation, Region
 from ldpopt.solve.paths.closed_forms.registry import Match, solves_family
 

@@ -1,0 +1,1 @@
+"""Whether a path's point is called optimal: quick bounds first, the certificate last."""

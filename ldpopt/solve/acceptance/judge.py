@@ -1,0 +1,273 @@
+"""The last look at a point before it is called optimal.
+
+Is it in the set, and is its gap small?
+
+Whatever a path says of its own point, ``Status.OPTIMAL`` promises what ``status.ACCURACIES`` states
+for the accuracy:
+
+- Violation. Checked for every point.
+- Gap. Checked for every point too: an optimal point is a certified one. On a box with at most one
+  total that takes a few passes: a quick bound first, and the certificate itself only where that
+  bound is too large. So are the closed forms on orders, trees and groups, in balls, and with few
+  values. All other points are checked by a certificate that need not be better than the accuracy,
+  and takes programs where the rows that hold do not prove as much.
+
+The quick bound counts the curvature of a loss only on boxes without a total and on the plane of a
+total; the certificate counts it everywhere. Both are upper bounds, so that either may accept a
+point.
+
+A gap of infinity means that no bound is known, as on some unbounded sets (see
+``Certificate.gap``): such a point may be right, but nothing proves it, and its status says so. A
+path that stopped before it met its own tolerances may have come to an optimal point all the same.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.constraints import Constraint
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.solve import feasibility
+from ldpopt.solve.acceptance.quick_gap import quick_gap
+from ldpopt.solve.acceptance.slope_gap import slope_gap
+from ldpopt.solve.acceptance.variation_gap import variation_gap
+from ldpopt.solve.acceptance.vertex_gap import vertex_gap
+from ldpopt.solve.certificate import certify
+from ldpopt.solve.certificate.bounds.evidence import VANISHING, SizedGap, is_within
+from ldpopt.solve.certificate.box import box, few_values
+from ldpopt.solve.certificate.box.long_box import long_bound
+from ldpopt.solve.certificate.certificate import (
+    scale_of,
+    share_at_stake,
+    terms_of,
+    why_infinite,
+)
+from ldpopt.solve.certificate.polyhedra import polyhedron
+from ldpopt.solve.certificate.prices.ball_gap import ball_gap
+from ldpopt.solve.certificate.prices.pooled_gap import pooled_gap
+from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.plan import Outcome, Plan
+from ldpopt.solve.status import ACCURACIES, Accuracy, Status, Tolerances
+
+Array = NDArray[np.float64]
+
+
+class Judgement(NamedTuple):
+    """The status of a point, and why it is not optimal; the reason is empty if it is."""
+
+    status: Status
+    reason: str
+
+
+def judge(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    outcome: Outcome,
+    plan: Plan,
+    accuracy: Accuracy,
+) -> Judgement:
+    """Return the status that a path's point deserves at an accuracy.
+
+    Raises
+    ------
+    InfeasibleError
+        If the point violates the constraints because these contradict each other.
+    """
+    point = outcome.frequencies
+    tolerances = ACCURACIES[accuracy]
+    reasons = []
+    violation = formulation.violation(point)
+    if not _is_met(formulation, start, violation, point, tolerances):
+        # A closed form does not look for conflicts, so that it may have solved what cannot be.
+        feasibility.require_feasible(feasibility.conditions(formulation, None), start.d)
+        worst = _worst(formulation, point)
+        reasons.append(f"{worst} is violated by {_largest(violation):.2g}")
+    bound = _bound(formulation, start, point, plan, accuracy)
+    # This test comes first: it passes almost always, and spares the loss's value.
+    if not is_within(bound.gap, bound.terms, tolerances.gap):
+        reasons += _doubts(formulation, start, point, bound, tolerances.gap)
+    # Solvers often stop short of tolerances that are tighter than these: a small gap proves the
+    # point whatever they say of it. That of a convex part alone does not.
+    if outcome.status is not Status.OPTIMAL and (reasons or not formulation.convex):
+        reasons.insert(0, f"{plan.name} stopped before it met its tolerances")
+    if reasons:
+        return Judgement(Status.INACCURATE, ", and ".join(reasons))
+    return Judgement(Status.OPTIMAL, "")
+
+
+def _largest(values: Array) -> float:
+    """Return the largest value of all trials, NaN if there is one."""
+    # One vector has one value: a reduction of it would take ten times as long.
+    return float(values if values.ndim == 0 else values.max())
+
+
+def _worst(formulation: Formulation, point: Array) -> str:
+    """Return the name of the constraint that is violated most."""
+
+    def violation(constraint: Constraint) -> float:
+        largest = _largest(constraint.violation(point))
+        # What is not a number is worse than any.
+        return np.inf if np.isnan(largest) else largest
+
+    worst = max(formulation.constraints, key=violation)
+    return worst.name or repr(worst)
+
+
+def _is_met(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    violation: Array,
+    point: Array,
+    tolerances: Tolerances,
+) -> bool:
+    """Return whether each trial is in the set but for rounding, in the set's units or its own."""
+    largest = _largest(violation)
+    total = formulation.region(start.d).total
+    # Mostly nothing is violated but a total of 1. NaN counts as a violation.
+    is_usual = total is not None and abs(total) >= 1
+    if largest == 0 or (is_usual and largest <= tolerances.violation):
+        return True
+    # Huge frequencies of one trial excuse nothing in another.
+    size = np.maximum(point.max(axis=-1), -point.min(axis=-1))
+    if np.all(violation <= tolerances.violation * size):
+        return True
+    # The size of a set may take a look at all its numbers.
+    return largest <= tolerances.violation * formulation.size(start)
+
+
+def _bound(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    point: Array,
+    plan: Plan,
+    accuracy: Accuracy,
+) -> SizedGap:
+    """Return a bound of the gap of every trial."""
+    tolerance = ACCURACIES[accuracy].gap
+    enough: Array | float = 0.0
+    if plan.path == "conic":
+        # No multipliers make a solver's gap as small as rounding.
+        enough = tolerance * np.abs(formulation.loss.value(point, start))
+    if formulation.is_separate(start.d):
+        # Compiled sweeps over long vectors take no longer than a gradient and what follows from it.
+        proof = long_bound(formulation, start, point)
+        if proof is not None:
+            return SizedGap(proof.gap, proof.terms)
+        quick = quick_gap(formulation, start, point)
+        if quick is not None:
+            return quick
+        _, gap, terms = box.bound(formulation, start, point, enough)
+        return SizedGap(gap, terms)
+    is_convex = formulation.constraints == formulation.convex_constraints
+    quick = None
+    if is_convex and plan.path == "closed-form":
+        # Of kinks that several values share ``box`` knows more slopes than the last two.
+        on_box = box.applies(formulation, start.d)
+        for of_slopes in (variation_gap,) if on_box else (vertex_gap, slope_gap):
+            quick = of_slopes(formulation, start, point) or quick
+            if quick is not None and _is_small(quick, tolerance):
+                return quick
+    bound: SizedGap | None = None
+    # Multipliers that follow from the gradient come first, also for the points of solvers: they
+    # take no program.
+    if is_convex:
+        bound = _at_hand(formulation, start, point, enough) or quick
+    elif plan.path == "closed-form":
+        bound = few_values.quick_gap(formulation, start, point)
+    # Of a kink that takes one slope only, and of the curvature nothing.
+    if is_convex and not _is_small(bound, tolerance):
+        bound = ball_gap(formulation, start, point, enough) or bound
+    # The only slope of a largest deviation may be that of a value at 0: then the terms vanish.
+    if bound is not None and not _is_small(bound, tolerance):
+        size = scale_of(formulation, start, point, bound.terms)
+        # An infinite loss is no measure of a gap.
+        bound = SizedGap(bound.gap, np.where(np.isfinite(size), size, bound.terms))
+    # A bound that is too large may be one that knows too little.
+    if bound is not None and _is_small(bound, tolerance):
+        return bound
+    if is_convex:
+        return _by_programs(formulation, start, point, tolerance)
+    certificate = certify(formulation, start, point)
+    return SizedGap(certificate.gap, certificate.scale)
+
+
+def _is_small(bound: SizedGap | None, tolerance: float) -> bool:
+    """Return whether a bound is known and proves the accuracy."""
+    return bound is not None and is_within(bound.gap, bound.terms, tolerance)
+
+
+def _at_hand(
+    formulation: Formulation, start: FrequencyEstimate, point: Array, enough: Array | float
+) -> SizedGap | None:
+    """Return the bound of multipliers that follow from the gradient; None for other sets."""
+    if not box.applies(formulation, start.d):
+        return pooled_gap(formulation, start, point, enough)
+    _, gap, terms = box.bound(formulation, start, point, enough)
+    return SizedGap(gap, terms)
+
+
+def _by_programs(
+    formulation: Formulation, start: FrequencyEstimate, point: Array, tolerance: float
+) -> SizedGap:
+    """Return the bound of multipliers at hand, or of programs where these prove too little."""
+    value = formulation.loss.value(point, start)
+    is_defined = np.isfinite(value)
+    # The search for multipliers may end where they prove what the accuracy promises: it counts in
+    # units of the terms alone, which may be small beside what is at stake.
+    terms = terms_of(formulation, start, point)
+    size = scale_of(formulation, start, point, terms, value)
+    share = share_at_stake(size, terms)
+    # With kinks the terms of a program are others than these.
+    sufficient = (
+        tolerance * share if formulation.loss.smooth_part is formulation.loss else tolerance
+    )
+    evidence = polyhedron.evidence(formulation, start, point, sufficient)
+    return SizedGap(np.where(is_defined, evidence.gap, np.inf), evidence.terms)
+
+
+def _doubts(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    point: Array,
+    bound: SizedGap,
+    tolerance: float,
+) -> list[str]:
+    """Return why gaps that are not obviously small make a point doubtful, if they do."""
+    # The loss is evaluated here alone: points with a small gap need no more than its gradient.
+    value = formulation.loss.value(point, start)
+    if not np.isfinite(value).all():
+        return [why_infinite(formulation.loss, start, point)]
+    gap = bound.gap
+    # A part of the scale is often enough: all of it takes the loss at 0, and the gradient, as well.
+    if is_within(gap, np.abs(value - formulation.loss.offset(start)), tolerance):
+        return []
+    if is_within(gap, scale_of(formulation, start, point, bound.terms, value), tolerance):
+        return []
+    size = size_of(formulation, start, point, value)
+    if is_within(gap, size, tolerance):
+        return []
+    # The bound so far was a quick one, or the search for it ended early, by looser programs: that
+    # it is large proves nothing against the point.
+    certificate = certify(formulation, start, point)
+    # A quick bound does not see what vanishes below the smallest doubles.
+    gap = np.where(size < VANISHING, certificate.gap, np.fmin(gap, certificate.gap))
+    excessive = gap[~(gap <= np.where(np.isfinite(size), tolerance * size, 0.0))]
+    if not excessive.size:
+        return []
+    if np.isinf(excessive).any():
+        return [f"no bound of its gap is known: {certificate.reason}"]
+    return [f"its certified gap is {float(np.max(excessive)):.2g}"]
+
+
+def size_of(
+    formulation: Formulation, start: FrequencyEstimate, point: Array, value: Array
+) -> Array:
+    """Return what the promise of a gap is relative to: the certificate's ``scale``.
+
+    ``value`` is the loss at the point, shape (...).
+    """
+    terms = terms_of(formulation, start, point)
+    return scale_of(formulation, start, point, terms, value)

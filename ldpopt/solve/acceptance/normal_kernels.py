@@ -1,0 +1,221 @@
+"""The three sweeps that ``slope_gap`` takes over a long vector, compiled. Imports numba.
+
+The normal n of a ball or a row is computed from the point and the reference where it is used, in
+each sweep anew: that takes less time than to write it and to read it back. A value counts by its
+height h above its lower bound, or by nothing where n is open.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.closed_form.compiling import compiled
+from ldpopt.solve.certificate.bounds.kernels import BLOCK, operands
+
+Array = NDArray[np.float64]
+
+# The kinds of normal at a value x beside a number r: its reference, a coefficient or a normal.
+ONE_NORM = 1  # the sign of x - r times a weight, open where they are nearly equal
+TWO_NORM = 2  # (x - r)/length
+GIVEN = 3  # r times a sign; open where it is NaN
+
+_UNBOUNDED = np.full(1, np.inf)
+
+
+class Rule(NamedTuple):
+    """How normals are computed.
+
+    Attributes
+    ----------
+    kind
+        One of the kinds above.
+    reference
+        r, shape (d,).
+    weights, step
+        The largest |n| where it is open, and how far the next value's is: 1, or 0 for one number,
+        which fills a block.
+    near, factor
+        Up to which distance values count as equal in a 1-norm; by what distances are multiplied.
+    """
+
+    kind: int
+    reference: Array
+    weights: Array
+    step: int
+    near: float
+    factor: float
+
+
+# A choice between two numbers is written so that it compiles to one instruction for several values,
+# and a kind is chosen once for all values: the compiler copies ``_normal`` to where it is called.
+
+
+@compiled
+def _normal(kind: int, x: float, r: float, weight: float, near: float, factor: float) -> float:
+    """Return n at a value; NaN where it is open."""
+    if kind == GIVEN:
+        return factor * r
+    away = x - r
+    if kind == TWO_NORM:
+        return away * factor
+    normal = weight if away > 0.0 else -weight
+    return np.nan if abs(away) <= near else normal
+
+
+def rule(
+    kind: int, reference: Array, factor: float, weights: Array = _UNBOUNDED, near: float = 0.0
+) -> Rule:
+    """Return the rule of a normal; weights have shape (d,), or (1,) for one number."""
+    (step,), (vector,) = operands(weights)
+    return Rule(kind, reference, vector, int(step), near, factor)
+
+
+class Means(NamedTuple):
+    """Σ h, Σ h g, Σ h n and Σ |g f|; where a slope is no number, the last one is none either."""
+
+    mass: float
+    slopes: float
+    normals: float
+    terms: float
+
+
+def means(rule: Rule, slope: Array, f: Array, height: Array) -> Means:
+    """Return the sums of the first sweep; all arrays have shape (d,)."""
+    lanes = np.zeros((4, BLOCK))
+    _add_means(rule, slope, f, height, lanes)
+    return Means(*lanes.sum(axis=1).tolist())
+
+
+def products(
+    rule: Rule, slope: Array, f: Array, height: Array, level: float, middle: float
+) -> tuple[float, float]:
+    """Return Σ h (n - middle)(g - level) and Σ h (n - middle)²."""
+    lanes = np.zeros((2, BLOCK))
+    _add_products(rule, slope, f, height, level, middle, lanes)
+    along, squares = lanes.sum(axis=1).tolist()
+    return along, squares
+
+
+class Turned(NamedTuple):
+    """What t = g - level + μ (n - middle) sums to, with n chosen where it is open.
+
+    Attributes
+    ----------
+    lowest, rise
+        The smallest t, and Σ h t.
+    along, of_reference, size
+        Σ n f, Σ n r and Σ |n h|.
+    """
+
+    lowest: float
+    rise: float
+    along: float
+    of_reference: float
+    size: float
+
+
+def turned(
+    rule: Rule, slope: Array, f: Array, height: Array, levels: tuple[float, float, float]
+) -> Turned:
+    """Return the sums of the third sweep, for level, middle and μ; an open n is within its weight.
+
+    It is the number that makes t zero where μ > 0, and opposes the slope where μ is 0.
+    """
+    lanes = np.zeros((5, BLOCK))
+    lanes[0] = np.inf
+    _add_turned(rule, slope, f, height, levels, lanes)
+    return Turned(float(lanes[0].min()), *lanes[1:].sum(axis=1).tolist())
+
+
+@compiled
+def _add_means(rule: Rule, slope: Array, f: Array, height: Array, lanes: Array) -> None:
+    kind, reference, weights, step, near, factor = rule
+    mass = lanes[0]
+    slopes = lanes[1]
+    normals = lanes[2]
+    terms = lanes[3]
+    for start in range(0, len(f), BLOCK):
+        count = min(BLOCK, len(f) - start)
+        x = f[start : start + count]
+        g = slope[start : start + count]
+        r = reference[start : start + count]
+        w = weights[start * step : start * step + count]
+        h = height[start : start + count]
+        for k in range(count):
+            n = _normal(kind, x[k], r[k], w[k], near, factor)
+            weight = h[k] if h[k] > 0.0 else 0.0
+            weight = weight if n == n else 0.0
+            mass[k] += weight
+            slopes[k] += weight * g[k]
+            normals[k] += weight * n if n == n else 0.0
+            terms[k] += abs(g[k] * x[k])
+
+
+@compiled
+def _add_products(
+    rule: Rule,
+    slope: Array,
+    f: Array,
+    height: Array,
+    level: float,
+    middle: float,
+    lanes: Array,
+) -> None:
+    kind, reference, weights, step, near, factor = rule
+    along = lanes[0]
+    squares = lanes[1]
+    for start in range(0, len(f), BLOCK):
+        count = min(BLOCK, len(f) - start)
+        x = f[start : start + count]
+        g = slope[start : start + count]
+        r = reference[start : start + count]
+        w = weights[start * step : start * step + count]
+        h = height[start : start + count]
+        for k in range(count):
+            n = _normal(kind, x[k], r[k], w[k], near, factor)
+            weight = h[k] if h[k] > 0.0 else 0.0
+            off = n - middle if n == n else 0.0
+            along[k] += weight * off * (g[k] - level)
+            squares[k] += weight * off * off
+
+
+@compiled
+def _add_turned(
+    rule: Rule,
+    slope: Array,
+    f: Array,
+    height: Array,
+    levels: tuple[float, float, float],
+    lanes: Array,
+) -> None:
+    kind, reference, weights, step, near, factor = rule
+    lowest = lanes[0]
+    rise = lanes[1]
+    along = lanes[2]
+    of_reference = lanes[3]
+    size = lanes[4]
+    level, middle, mu = levels
+    per_slope = 1.0 / mu if mu > 0.0 else 1.0
+    for start in range(0, len(f), BLOCK):
+        count = min(BLOCK, len(f) - start)
+        x = f[start : start + count]
+        g = slope[start : start + count]
+        r = reference[start : start + count]
+        w = weights[start * step : start * step + count]
+        h = height[start : start + count]
+        for k in range(count):
+            n = _normal(kind, x[k], r[k], w[k], near, factor)
+            left = g[k] - level
+            wanted = middle - left * per_slope
+            wanted = wanted if wanted < w[k] else w[k]
+            wanted = wanted if wanted > -w[k] else -w[k]
+            n = n if n == n else wanted
+            t = left + mu * (n - middle)
+            lowest[k] = t if t < lowest[k] else lowest[k]
+            rise[k] += t * h[k]
+            along[k] += n * x[k]
+            of_reference[k] += n * r[k]
+            size[k] += abs(n * h[k])

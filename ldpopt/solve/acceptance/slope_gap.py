@@ -1,0 +1,282 @@
+"""An upper bound of a gap from slopes at hand, on the simplex, in a ball or under a row.
+
+It is meant for acceptance, as ``quick_gap`` is, and for the points of closed forms. Let g be any
+subgradient of the loss at f, and n any vector with n·(s - f) <= slack for all s of the ball. Then
+for every μ >= 0
+
+    L(f) - L(s) <= g·(f - s) <= (g + μ n)·(f - s) + μ slack,
+
+and over {s >= lower, Σs = total} the first term is largest where all that the lower bounds leave of
+the total is at the smallest entry of g + μ n. At a minimum the entries of the values above their
+bounds are equal, so that least squares over these finds μ.
+
+``normals`` has n of a ball and its slack. Of a row a·s <= b, n is a and the slack b - a·f. Of all
+rounding that of n·f alone counts, μ times. The rest is below 1e-13 of the scale that a status is
+relative to, which promises 1e-8.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.closed_form.parts import absolute_sum, parts_of
+from ldpopt.closed_form.rows import is_long
+from ldpopt.constraints import Constraint, Linear
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.solve.acceptance.quick_gap import inner
+from ldpopt.solve.certificate.bounds.dual import EPS
+from ldpopt.solve.certificate.bounds.evidence import SizedGap
+from ldpopt.solve.certificate.box.slopes import slope_of
+from ldpopt.solve.certificate.prices.normals import Normal, log_ratios, normal_of, plain_slack
+from ldpopt.solve.formulation import Formulation
+
+if TYPE_CHECKING:
+    from ldpopt.solve.acceptance.normal_kernels import Rule, Turned
+
+Array = NDArray[np.float64]
+
+# Distance to the reference, relative to the largest value, below which a value counts as equal to
+# it: closed forms put it there but for rounding. Any choice here proves something.
+_EQUAL = 1e-9
+
+
+def slope_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> SizedGap | None:
+    """Return an upper bound of L(f) - min L; None for other sets, and where slopes are infinite.
+
+    Parameters
+    ----------
+    formulation
+        A convex loss under lower bounds with a total, and at most one further constraint: a row of
+        coefficients, or a ball in a 1-norm, a 2-norm or a divergence.
+    start
+        The estimate.
+    point
+        f, of the estimate's shape.
+    """
+    loss = formulation.loss
+    d = start.d
+    region = formulation.region(d)
+    is_simplex = region.lower_count == d and not region.upper_count
+    if region.total is None or not is_simplex or len(region.tied) > 1 or not loss.convex:
+        return None
+    cut = region.tied[0] if region.tied else None
+    if cut is not None and cut.ball is None and not _is_one_row(cut):
+        return None
+    slope = slope_of(loss, start, point)
+    above = point if region.lower_is_zero else point - region.lower
+    # Only what the lower bounds leave of the total can move.
+    left = max(region.total - region.lower_sum, 0.0)
+    if cut is not None and slope.ndim == 1 and is_long(d):
+        return _gap_of_long(cut, slope, point, above, left)
+    terms = absolute_sum(slope, point)
+    # Not a number either.
+    if not np.isfinite(slope.min()) or not np.isfinite(slope.max()):
+        return None
+    paid: Array | float = 0.0
+    if cut is not None:
+        paid = _add_normal(slope, _facing(cut, point), above, left)
+    with np.errstate(invalid="ignore"):
+        gap = inner(slope, above) - slope.min(axis=-1) * left + paid
+    return _sized(gap, terms)
+
+
+def _sized(gap: Array, terms: Array) -> SizedGap:
+    """Return the bound that a gap is; what overflows proves nothing."""
+    return SizedGap(np.where(np.isfinite(gap), np.maximum(gap, 0.0), np.inf), terms)
+
+
+def _is_one_row(constraint: Constraint) -> bool:
+    """Return whether a constraint is one row of coefficients, in which no other variable is."""
+    # Of the very type: a class derived from it may state another set.
+    return type(constraint) is Linear and constraint.shape[0] == 1
+
+
+def _roundings(d: int) -> float:
+    """Return what a sum of d products is known to, relative to that of their sizes."""
+    return (16 + math.sqrt(d)) * EPS
+
+
+class _Facing(NamedTuple):
+    """A normal at f, and what bounds n·(s - f), shape (...), for any numbers where n is open.
+
+    Of an equation both are the same number, so that μ may have either sign.
+    """
+
+    normal: Normal
+    slack: Callable[[Array], Array]
+    is_equation: bool = False
+
+
+def _facing(cut: Constraint, f: Array) -> _Facing:
+    """Return the normal of a ball or a row at f."""
+    ball = cut.ball
+    if ball is not None:
+        normal = normal_of(ball, f, _EQUAL * np.abs(f).max(axis=-1, keepdims=True))
+        return _Facing(normal, lambda vector: plain_slack(ball, normal, vector, f))
+    row = _row_at(cut, f)
+    normal = Normal(row.sign[..., None] * row.coefficients, np.zeros(f.shape, dtype=np.bool_), 0.0)
+    return _Facing(normal, lambda _: row.distance, row.is_equation)
+
+
+class _Row(NamedTuple):
+    """The side of a row that is nearer: a, shape (d,), 1 or -1, and how far a·f is from it.
+
+    Both may be infinitely far: such a row is never active, and has the sign 0.
+    """
+
+    coefficients: Array
+    sign: Array
+    distance: Array
+    is_equation: bool
+
+
+def _row_at(cut: Constraint, f: Array) -> _Row:
+    """Return the side of a row that f is nearer to."""
+    rows = cut.rows(f.shape[-1])
+    assert rows is not None  # ``_is_one_row``
+    coefficients = rows.matrix.toarray().ravel()
+    value = f @ coefficients
+    below = value - rows.lower[0]
+    above = rows.upper[0] - value
+    is_equation = bool(rows.lower[0] == rows.upper[0])
+    is_upper = (above <= below) | is_equation
+    distance = np.where(is_upper, above, below)
+    is_active = np.isfinite(distance)
+    sign = np.where(is_active, np.where(is_upper, 1.0, -1.0), 0.0)
+    return _Row(coefficients, sign, np.where(is_active, distance, 0.0), is_equation)
+
+
+def _add_normal(slope: Array, facing: _Facing, above: Array, left: float) -> Array:
+    """Turn g into g + μ n less its mean, and return μ times the slack of n and the mean's cost.
+
+    ``above`` is how far each value is above its lower bound, by which it counts, and ``left`` what
+    that sums to in the set.
+    """
+    normal = facing.normal
+    has_open = bool(normal.is_open.any())
+    weight = above
+    if has_open or above.min() < 0:
+        weight = np.where(normal.is_open, 0.0, np.maximum(above, 0.0))
+    # Where no value counts, μ is 0.
+    mass = np.maximum(weight.sum(axis=-1), np.finfo(np.float64).tiny)
+    level = (inner(weight, slope) / mass)[..., None]
+    middle = (inner(weight, normal.vector) / mass)[..., None]
+    slope -= level
+    along = np.zeros(level.shape)
+    squares = np.zeros(level.shape)
+    for _, (g, n, w) in parts_of(slope, normal.vector, weight):
+        turned = n - middle
+        weighted = w * turned
+        along += inner(weighted, g)[..., None]
+        squares += inner(weighted, turned)[..., None]
+    mu = _price(along, squares, facing.is_equation)
+    vector = normal.vector
+    # Of a steep slope the conjugate of a divergence is beyond the doubles: then nothing is proved.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if has_open:
+            # What makes an open slope that of the others, as far as it may.
+            vector = normal.with_open(middle - slope / np.where(mu > 0, mu, 1.0))
+        # Of a normal that is nearly the same for all values, μ is large, and n·f is known to bits.
+        unknown = _roundings(above.shape[-1]) * absolute_sum(vector, above)
+        paid = mu[..., 0] * facing.slack(vector) + np.abs(mu[..., 0]) * unknown
+        for _, (g, n) in parts_of(slope, vector):
+            g += mu * (n - middle)
+        mean = (level + mu * middle)[..., 0]
+        return np.asarray(paid + mean * (above.sum(axis=-1) - left))
+
+
+def _price(along: Array, squares: Array, is_equation: bool) -> Array:
+    """Return μ, the least squares solution of g + μ n = 0; at least 0 but for an equation."""
+    if not is_equation:
+        along = np.minimum(along, 0.0)
+    return np.where(squares > 0, -along / np.where(squares > 0, squares, 1.0), 0.0)
+
+
+class _LongFacing(NamedTuple):
+    """As ``_Facing``, of one long vector.
+
+    The slack follows from what the third sweep adds up, and from open numbers of n, which a
+    function returns for the values of a slice.
+    """
+
+    rule: Rule
+    slack: Callable[[Turned, Callable[[slice], Array]], float]
+    is_equation: bool = False
+
+
+def _long_facing(cut: Constraint, f: Array) -> _LongFacing:
+    """Return the normal of a ball or a row at a long f."""
+    from ldpopt.solve.acceptance import normal_kernels
+
+    ball = cut.ball
+    if ball is None:
+        row = _row_at(cut, f)
+        rule = normal_kernels.rule(normal_kernels.GIVEN, row.coefficients, float(row.sign))
+        return _LongFacing(rule, lambda *_: float(row.distance), row.is_equation)
+    reference = ball.reference
+    if ball.norm == "kl":
+        normal = log_ratios(f, reference)
+        gained = float(f.sum() - reference.sum())
+
+        def slack(turned: Turned, chosen: Callable[[slice], Array]) -> float:
+            further = _further(normal, f, reference, chosen)
+            return ball.radius + gained + further - turned.along
+
+        return _LongFacing(normal_kernels.rule(normal_kernels.GIVEN, normal, 1.0), slack)
+    near = _EQUAL * max(f.max(), -f.min())
+    if ball.norm == 1:
+        weights = np.ones(1) if ball.weights is None else ball.weights
+        rule = normal_kernels.rule(normal_kernels.ONE_NORM, reference, 1.0, weights, near)
+    else:
+        length = float(np.linalg.norm(f - reference))
+        per_length = 1.0 / length if length > 0 else 0.0
+        rule = normal_kernels.rule(normal_kernels.TWO_NORM, reference, per_length)
+    return _LongFacing(rule, lambda turned, _: ball.radius - turned.along + turned.of_reference)
+
+
+def _further(normal: Array, f: Array, reference: Array, chosen: Callable[[slice], Array]) -> float:
+    """Return Σ r exp(n) - f over the values where the normal n of a divergence is open.
+
+    Elsewhere n is the logarithm of f/r, and the difference is 0.
+    """
+    result = 0.0
+    for part, (n, value, r) in parts_of(normal, f, reference):
+        is_open = np.isnan(n)
+        if not is_open.any():
+            continue
+        # Where r is 0, f can only be 0, and n may be so large that its exponential is infinite.
+        at = r[is_open]
+        gained = np.where(at == 0, 0.0, at * np.exp(np.where(at == 0, 0.0, chosen(part)[is_open])))
+        result += float(np.sum(gained - value[is_open]))
+    return result
+
+
+def _gap_of_long(
+    cut: Constraint, slope: Array, f: Array, above: Array, left: float
+) -> SizedGap | None:
+    """Return the bound of one long vector in three compiled sweeps; see ``_add_normal``."""
+    from ldpopt.solve.acceptance import normal_kernels
+
+    facing = _long_facing(cut, f)
+    sums = normal_kernels.means(facing.rule, slope, f, above)
+    # Not a number either.
+    if not np.isfinite(sums.terms):
+        return None
+    mass = max(sums.mass, np.finfo(np.float64).tiny)
+    level = sums.slopes / mass
+    middle = sums.normals / mass
+    along, squares = normal_kernels.products(facing.rule, slope, f, above, level, middle)
+    mu = float(_price(np.asarray(along), np.asarray(squares), facing.is_equation))
+    turned = normal_kernels.turned(facing.rule, slope, f, above, (level, middle, mu))
+    with np.errstate(over="ignore", invalid="ignore"):
+        slack = facing.slack(turned, lambda part: middle - (slope[part] - level) / (mu or 1.0))
+        paid = mu * slack
+        paid += abs(mu) * _roundings(len(f)) * turned.size
+        excess = float(above.sum()) - left
+        gap = turned.rise - turned.lowest * left + paid + (level + mu * middle) * excess
+    return _sized(np.asarray(gap), np.asarray(sums.terms))

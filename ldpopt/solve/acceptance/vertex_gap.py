@@ -1,0 +1,213 @@
+"""An upper bound of a gap on forests, hierarchies and groups, from slopes at vertices of the set.
+
+It is meant for acceptance, as ``quick_gap`` is: rounding is not charged. A convex loss has
+L(f) - L(s) <= g·(f - s) for all s, and a linear function is smallest at a vertex of the set. No
+multipliers are needed, and little more than the gradient is read.
+
+**Orders.** Under f >= 0, a total T and an order of rooted trees a vertex is T/|U| on a set U which
+has, with each value, all that must not be lower. Whatever the level t,
+
+    min_s g·s >= T t + T min(0, min_U Σ_U (g - t)),   for |U| >= 1,
+
+and that minimum follows from the leaves upwards. The level is g·f/T: at a minimum of the loss every
+block of f has this mean slope, and no U has a smaller one.
+
+**Chains with caps.** What is at least h of a vector along a chain is a begin of it, U_h, that ends
+before the first value with a cap below h. With the sums W_k of g - t over the first k values, and
+the smallest cap c_k of these (T without one, and c_{d+1} = 0),
+
+    min_s g·s >= T t + Σ_k (c_k - c_{k+1}) min(0, min_{m <= k} W_m).
+
+The level is the mean slope of the blocks between 0 and their caps. Of two levels the better counts:
+a sum below 0 is rounding, and counts less as a lower level of all.
+
+**Groups.** Each of long vectors' disjoint groups with totals T_g has a simplex of its own, perhaps
+with caps c. Whatever the levels t_g,
+
+    min_s g·s >= Σ_g T_g t_g + Σ_v c_v min(0, g_v - t_g),
+
+and without caps the lowest slope of the group is its best level. A level is the mean slope of the
+values of a group by their distances to the nearer bound.
+
+**Hierarchies.** All nodes follow from the leaves, whose slopes are the sums of g on their ways from
+the root. The leaves have the total T, and bounds f >= 0 or none: these sets are those of
+``quick_gap``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.closed_form import Groups
+from ldpopt.closed_form.parts import absolute_sum
+from ldpopt.closed_form.rows import is_long
+from ldpopt.constraints import Constraint, Hierarchy
+from ldpopt.constraints.isotonic import ForestOrder
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.solve.acceptance.quick_gap import Moments, inner, is_near_end, plane_gap, smallest
+from ldpopt.solve.certificate.bounds.evidence import SizedGap, is_within
+from ldpopt.solve.certificate.box.slopes import slope_of
+from ldpopt.solve.certificate.prices.pooled_gap import structure_of, with_rest
+from ldpopt.solve.formulation import Formulation, Region
+
+Array = NDArray[np.float64]
+
+# A gap that is so small beside |g·f| is small beside Σ |g_v f_v| too, whatever a status promises.
+_CLEAR = 1e-9
+
+
+def vertex_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> SizedGap | None:
+    """Return an upper bound of L(f) - min L; None for other sets, and where slopes are infinite.
+
+    Parameters
+    ----------
+    formulation
+        A smooth convex loss on an order of rooted trees with bounds of 0 and a total, where a
+        single chain may have caps, on a hierarchy with a total and bounds of 0 or none, or on
+        disjoint groups of a long vector with bounds of 0 and perhaps caps.
+    start
+        The estimate.
+    point
+        f, of the estimate's shape.
+
+    Notes
+    -----
+    Cost: the gradient, and one pass along the tree.
+    """
+    loss = formulation.loss
+    if not loss.convex or loss.smooth_part is not loss:
+        return None
+    region = formulation.region(start.d)
+    # The look at other sets takes longer.
+    if not any(_is_covered(constraint, start.d) for constraint in region.tied):
+        return None
+    structure = structure_of(formulation, start.d)
+    if isinstance(structure, Groups):
+        return _groups_gap(formulation, start, point, structure, region)
+    if isinstance(structure, Hierarchy):
+        return _hierarchy_gap(formulation, start, point, structure, region)
+    if not isinstance(structure, ForestOrder) or structure.has_equal_values:
+        return None
+    if region.total is None or region.total <= 0 or not _has_zeros(region, start.d):
+        return None
+    # Caps cut sets of branches in ways of their own: only those of a chain are in a line.
+    if region.upper_count and structure.chain is None:
+        return None
+    slope = _slope(formulation, start, point)
+    if slope is None:
+        return None
+    return _order_gap(structure, slope, point, region.upper, region.total)
+
+
+def _has_zeros(region: Region, d: int) -> bool:
+    """Return whether the lower bounds are f >= 0."""
+    return region.lower_count == d and region.lower_is_zero
+
+
+def _slope(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Array | None:
+    """Return the gradient; None near the end of the loss's domain.
+
+    Infinite slopes are left to the products with f, which are then no numbers either.
+    """
+    if is_near_end(formulation, start, point):
+        return None
+    return slope_of(formulation.loss, start, point)
+
+
+def _is_covered(constraint: Constraint, d: int) -> bool:
+    """Return whether a constraint is an order, a hierarchy or disjoint groups."""
+    # Of the very type: a class derived from it may state another set.
+    is_hierarchy = type(constraint) is Hierarchy
+    has_groups = constraint.disjoint_groups(d) is not None
+    return is_hierarchy or has_groups or constraint.isotonic(d) is not None
+
+
+def _order_gap(
+    order: ForestOrder, slope: Array, f: Array, caps: Array, total: float
+) -> SizedGap | None:
+    """Return the bound under an order; None where slopes are infinite."""
+    from ldpopt.solve.certificate.prices.tree_prices import lowest_sums, smallest_product
+
+    rise = inner(slope, f)
+    if not np.isfinite(rise).all():
+        return None
+    d = f.shape[-1]
+    slopes = slope.reshape(-1, d)
+    chain = order.chain
+    if chain is None:
+        level = (rise / total).reshape(-1)
+        lowest = lowest_sums(slopes, level, *order.values_from_above, order.sign)
+        gap = total * np.maximum(-lowest.reshape(rise.shape), 0.0)
+    else:
+        product = smallest_product(slopes, f.reshape(-1, d), caps, total, chain)
+        gap = np.maximum(rise - product.reshape(rise.shape), 0.0)
+    # The products may cancel, and then say little of their size.
+    terms = np.abs(rise)
+    if not is_within(gap, terms, _CLEAR):
+        terms = absolute_sum(slope, f)
+    return SizedGap(np.asarray(gap), terms)
+
+
+def _groups_gap(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    point: Array,
+    groups: Groups,
+    region: Region,
+) -> SizedGap | None:
+    """Return the bound on groups; None for short vectors and other bounds."""
+    if not is_long(start.d) or not _has_zeros(region, start.d):
+        return None
+    slope = _slope(formulation, start, point)
+    if slope is None:
+        return None
+    from ldpopt.solve.acceptance.group_prices import rises
+
+    whole = with_rest(groups, region.total)
+    shape = (-1, start.d)
+    caps = region.upper if region.upper_count else np.empty(0)
+    bounds = rises(slope.reshape(shape), point.reshape(shape), whole.of_value, whole.totals, caps)
+    if not np.isfinite(bounds[:, 1]).all():
+        return None
+    gap, terms = bounds.T.reshape(2, *point.shape[:-1])
+    return SizedGap(np.maximum(gap, 0.0), terms)
+
+
+def _hierarchy_gap(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    point: Array,
+    tree: Hierarchy,
+    region: Region,
+) -> SizedGap | None:
+    """Return the bound on a hierarchy, in terms of its leaves."""
+    total = tree.root_total
+    is_free = not region.lower_count
+    if total is None or region.upper_count or not (is_free or _has_zeros(region, start.d)):
+        return None
+    slope = _slope(formulation, start, point)
+    if slope is None:
+        return None
+    from ldpopt.solve.certificate.prices.tree_prices import add_from_above, moments_of_leaves
+
+    d = start.d
+    rise = inner(slope, point)
+    if not np.isfinite(rise).all():
+        return None
+    slopes = slope.reshape(-1, d)
+    is_leaf = np.empty(d, dtype=np.bool_)
+    add_from_above(slopes, *tree.nodes_from_above, is_leaf)
+    of_leaves = moments_of_leaves(slopes, point.reshape(-1, d), is_leaf)
+    lowest, *numbers = of_leaves.T.reshape(6, *point.shape[:-1])
+    if not is_free:
+        return SizedGap(np.asarray(np.maximum(rise - lowest * total, 0.0)), np.abs(rise))
+    # The nodes above the leaves bend the loss too, which is left out.
+    modulus = smallest(formulation.loss.curvature(start))
+    if modulus <= 0:
+        return None
+    moments = Moments(*numbers)
+    # What the nodes of the point differ from the sums of their leaves, at their slopes.
+    beside = rise - (moments.along + moments.mean * moments.size)
+    bound = plane_gap(moments, int(np.count_nonzero(is_leaf)), modulus, total)
+    return SizedGap(np.asarray(bound.gap + beside), bound.terms)

@@ -1,0 +1,144 @@
+"""Sums of products, rounded once.
+
+A product of two doubles is the sum of two doubles exactly (Dekker 1971), and ``math.fsum`` rounds
+once, however much cancels in the sum. Both hold in IEEE double precision unless a product
+overflows, which gives NaN here, or underflows, which the error stated with each sum covers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.solve.certificate.bounds.dual import EPS
+
+Array = NDArray[np.float64]
+
+# What underflow may take from one product: its lower half may be a few of the smallest doubles off.
+_UNDERFLOW = 2.0**-1000
+
+# Products from here on lose nothing to underflow.
+_SAFE = 2.0**-960
+
+# Columns with more products than this are few, and each of them is summed by itself.
+_SHORT = 16
+
+# Products up to which ``math.fsum`` of every column takes less time than whole arrays do.
+_FEW = 1000
+
+# Veltkamp's splitting of 53 bits into two halves of 26.
+_SPLITTER = 2.0**27 + 1.0
+
+
+def two_product(first: Array, second: Array) -> tuple[Array, Array]:
+    """Return the rounded product and what rounding took from it; NaN where it overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = np.asarray(first * second)
+        high, low = _halves(np.asarray(first))
+        other_high, other_low = _halves(np.asarray(second))
+        # Every term is exact in this order.
+        remainder = high * other_high - product
+        remainder += high * other_low
+        remainder += low * other_high
+        remainder += low * other_low
+    return product, remainder
+
+
+def _halves(values: Array) -> tuple[Array, Array]:
+    """Return values as sums of two halves, each of at most 26 bits."""
+    scaled = _SPLITTER * values
+    high = scaled - (scaled - values)
+    return high, values - high
+
+
+def total(*parts: Array) -> tuple[float, float]:
+    """Return the sum of the halves of products, and a bound of its error; NaN if not finite."""
+    terms = np.concatenate([np.ravel(part) for part in parts])
+    result = _rounded_sum(terms.tolist())
+    return result, float(_error(result, len(terms)))
+
+
+def product_total(first: Array, second: Array) -> tuple[float, float]:
+    """Return Σ first·second, and a bound of the error; NaN if not finite."""
+    return total(*two_product(first, second))
+
+
+def column_totals(matrix: Any, weights: Array, base: Array) -> tuple[Array, Array]:
+    """Return base_j + Σ_i M_ij w_i for all columns j of a sparse matrix, and bounds of the errors.
+
+    Each is the exact number rounded once; NaN with an infinite error where a product overflows.
+    """
+    matrix = matrix.tocsc()
+    products, remainders = two_product(matrix.data, weights[matrix.indices])
+    starts = matrix.indptr
+    counts = np.diff(starts)
+    if len(products) <= _FEW:
+        values = np.empty(len(counts))
+        is_open = np.full(len(counts), fill_value=True)
+    else:
+        values, is_open = _short_totals(starts, products, remainders, base, counts <= _SHORT)
+    # Both halves of the products of a column, and its base.
+    for column in np.flatnonzero(is_open).tolist():
+        part = slice(starts[column], starts[column + 1])
+        terms = [*products[part].tolist(), *remainders[part].tolist(), float(base[column])]
+        values[column] = _rounded_sum(terms)
+    columns = np.repeat(np.arange(matrix.shape[1]), counts)
+    # An exact 0 has no error: variables without bounds stand on that.
+    at_risk = (np.abs(products) < _SAFE) & (matrix.data != 0) & (weights[matrix.indices] != 0)
+    return values, _error(values, np.bincount(columns, at_risk, matrix.shape[1]))
+
+
+def _short_totals(
+    starts: Any, products: Array, remainders: Array, base: Array, is_short: Any
+) -> tuple[Array, Any]:
+    """Return the sums of columns, and which of them are not known to be rounded once.
+
+    All columns at once take a product after the other. What each addition loses is added up beside
+    the sum, and what these additions lose bounds the error: where it is not far below the sum, the
+    sum is for ``math.fsum``, which takes twenty times as long.
+    """
+    counts = np.where(is_short, np.diff(starts), 0)
+    total = np.array(base, dtype=np.float64) + np.zeros(len(counts))
+    lost = np.zeros(len(counts))
+    lost_twice = np.zeros(len(counts))
+    with np.errstate(invalid="ignore", over="ignore"):
+        for place in range(int(counts.max(initial=0))):
+            columns = np.flatnonzero(counts > place)
+            at = starts[columns] + place
+            total[columns], error = _two_sum(total[columns], products[at])
+            for part in (error, remainders[at]):
+                lost[columns], error = _two_sum(lost[columns], part)
+                lost_twice[columns] += np.abs(error)
+        values = total + lost
+        # Counted generously: as many additions of absolute values, each a little off.
+        is_exact = lost_twice * 2 <= EPS / 8 * np.abs(values)
+    return values, ~(is_exact & is_short & np.isfinite(values))
+
+
+def _two_sum(first: Array, second: Array) -> tuple[Array, Array]:
+    """Return the rounded sum and what rounding took from it (Knuth)."""
+    result = first + second
+    added = result - first
+    return result, (first - (result - added)) + (second - added)
+
+
+def row_totals(matrix: Any, weights: Array, base: Array) -> tuple[Array, Array]:
+    """Return base_i + Σ_j M_ij w_j for all rows i; errors as ``column_totals``."""
+    return column_totals(matrix.T, weights, base)
+
+
+def _rounded_sum(terms: list[float]) -> float:
+    """Return a sum rounded once; NaN where a term or the sum is not finite."""
+    try:
+        return math.fsum(terms)
+    except (OverflowError, ValueError):  # infinite terms of both signs, or a sum beyond the doubles
+        return math.nan
+
+
+def _error(values: Any, count: Any) -> Any:
+    """Return the error of sums rounded once: a unit in the last place, and underflow."""
+    error = np.abs(values) * EPS + count * _UNDERFLOW
+    return np.where(np.isfinite(values), error, np.inf)[()]

@@ -1,0 +1,1 @@
+"""Multipliers and gaps on bounds with at most one total."""

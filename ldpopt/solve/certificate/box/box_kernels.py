@@ -1,0 +1,404 @@
+"""The two sweeps over a long vector on a box, compiled for each kind of loss. Imports numba.
+
+``kernels`` reads slopes, errors and curvatures from memory. Here they are computed from point and
+estimate where they are used, in each sweep anew: that takes a fraction of the time in which a
+vector is written and read back. What is the same for all values, bounds among it, is one number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.closed_form.compiling import Function, compiled
+from ldpopt.solve.certificate.bounds.dual import EPS, with_rounding
+from ldpopt.solve.certificate.bounds.intervals import Box
+from ldpopt.solve.certificate.bounds.kernels import BLOCK, FLAT, STEEP, Sums, operands
+
+Array = NDArray[np.float64]
+Numbers = tuple[float, float, float, float, float]
+
+# The kinds of formula: the slope of a value x, and what the two vectors of data are.
+SQUARES = 1  # x - y with a target y
+WEIGHTED_SQUARES = 2  # w (x - y) with weights w
+VARIANCES = 3  # r (2 - b r) with r = (x - y)/(a + b x)
+BINOMIAL = 4  # s (P - c)/(P (1 - P)) with P = q + s x, and c = q + s y cut to [0, 1]
+MULTINOMIAL = 5  # -s c/P
+LOGARITHMS = 6  # 1 + log(x/r), and any number where r <= 0; the vectors are log(x/r) and r
+HUBER = 7  # x - y, cut to -δ … δ
+
+LOWERED = 1 - 64 * EPS
+"""What curvatures are multiplied by for their own rounding."""
+
+# Quotients of normal numbers that are normal themselves have logarithms below this; that of the
+# smallest of them is -708.
+_LONG = 700.0
+
+_SIMPLEX = Box(np.zeros(1), np.full(1, math.inf))
+
+
+class Formula(NamedTuple):
+    """What the compiled code needs for the slopes of a loss at a point.
+
+    Attributes
+    ----------
+    kind
+        One of the kinds above.
+    first, second
+        Its data, shape (d,); where it has only one vector, that one twice.
+    roundings, error
+        A computed slope is within roundings |slope| + error of the true one, but for the error of
+        P, which is computed value by value.
+    numbers
+        Of VARIANCES a, b and the curvature's factor of (a + b y)²; of BINOMIAL and MULTINOMIAL q,
+        s, by what |q| + |s x| is multiplied for the error of P, and the curvature's factors of c
+        and 1 - c; of LOGARITHMS the curvature; of HUBER δ and the ends of all values. The rest
+        is 0.
+    """
+
+    kind: int
+    first: Array
+    second: Array
+    roundings: float
+    error: float
+    numbers: Numbers
+
+
+def sums(formula: Formula, f: Array, ends: tuple[float, float], bounds: Box) -> Sums:
+    """Return the sums of one vector; see ``kernels.sums``.
+
+    Parameters
+    ----------
+    formula, f, ends
+        That of the slopes, and the point, shape (d,), with its smallest and its largest value.
+    bounds
+        Those of the values, each of shape (d,), or (1,) for one number.
+    """
+    d = len(f)
+    smallest, largest = ends
+    is_free = all(len(end) == 1 and math.isinf(end[0]) for end in bounds)
+    # On the simplex a value is its own distance to the nearest bound.
+    are_distances = smallest >= 0 and all(
+        len(end) == 1 and end[0] == simplex for end, simplex in zip(bounds, _SIMPLEX, strict=True)
+    )
+    lanes = np.zeros((5, BLOCK))
+    sweep = _SUMS[formula.kind]
+    data = (formula.first, formula.second)
+    sweep(f, *data, formula.numbers, *_both(bounds), (is_free, are_distances), lanes)
+    *plain, sizes, corrections = lanes
+    with np.errstate(invalid="ignore"):
+        terms, mass, moment = (float(np.sum(lane)) for lane in plain)
+    # The point is finite, and so many values of it add up to a number.
+    size = math.fsum([*sizes, *corrections])
+    additions = d // BLOCK + 2
+    error = EPS * abs(size) + (additions * EPS) ** 2 * d * max(-smallest, largest)
+    if is_free:
+        # Without bounds all values count the same: their distances are 1 in the sweep.
+        return Sums(terms, size, error, math.inf, math.nan, float(d), moment)
+    return Sums(terms, size, error, size if are_distances else mass, moment, 0.0, 0.0)
+
+
+def slopes(formula: Formula, f: Array) -> Array:
+    """Return the computed slopes of one vector of shape (d,), for any kind but LOGARITHMS."""
+    result = np.empty(len(f))
+    _write_slopes(formula.kind, f, formula.first, formula.second, formula.numbers, result)
+    return result
+
+
+def rise(formula: Formula, f: Array, price: float, limits: Box) -> float:
+    """Return an upper bound of Σ_v max_{lower <= s <= upper} r_v (f_v - s_v) - ½ m_v (f_v - s_v)².
+
+    Parameters
+    ----------
+    formula, price
+        r_v is any number within e_v of slope_v - price, where e is the error of the formula's
+        slope, and m >= 0 is its curvature.
+    f
+        The point, shape (d,), inside the bounds or not.
+    limits
+        Bounds of s, infinite if a side has none; each of shape (d,), or (1,) for one number.
+
+    Returns
+    -------
+    A number >= 0, infinite where a residual points to a side without bound and curvature, or where
+    a number is NaN.
+
+    Notes
+    -----
+    To a side the maximum is at most (a - ½ m t) t with the steepest slope a = |r| + e, the length
+    to the bound, and t = min(length, a/m). The side is that to which r points; where e is not below
+    |r| it may be either, and the longer one counts. Every operation rounds by at most eps/2. The
+    sums e and a have terms >= 0 but for r, which is one rounded difference; half of a at most is
+    taken away, so that its relative error doubles; a t beside a/m lowers a parabola at its top by
+    the square of that. So a term is right to 14 roundings, and ``dual.with_rounding`` charges 32
+    beside those of the sum: one addition per block, and those of the sums of blocks.
+    """
+    lane = np.zeros(BLOCK)
+    level = (price, formula.roundings, formula.error)
+    sweep = _RISES[formula.kind]
+    data = (formula.first, formula.second)
+    sweep(f, *data, formula.numbers, *_both(limits), level, lane)
+    with np.errstate(over="ignore"):
+        total = float(with_rounding(np.asarray(np.sum(lane)), len(f) // BLOCK + BLOCK + 2))
+    return math.inf if math.isnan(total) else total
+
+
+def _both(ends: Box) -> tuple[NDArray[np.int64], tuple[Array, Array]]:
+    """Return bounds as the sweeps take them: how far the next value is, and the bounds."""
+    steps, (lower, upper) = operands(*ends)
+    return steps, (lower, upper)
+
+
+def _inlined(function: Function) -> Function:
+    """Return a function that the compiler copies to where it is called: its kind is constant there.
+
+    So the branches below are chosen once, and what is left of a loop takes vector instructions.
+    """
+    return cast("Function", numba.njit(error_model="numpy")(function))
+
+
+# A choice between two numbers is written so that it compiles to one instruction for several values;
+# numba's min and max, which look for NaN, do not.
+
+
+@_inlined
+def _share(y: float, q: float, s: float) -> float:
+    """Return q + s y, cut to [0, 1]."""
+    share = q + s * y
+    share = 0.0 if share < 0.0 else share
+    return 1.0 if share > 1.0 else share
+
+
+@_inlined
+def _slope(kind: int, x: float, first: float, second: float, numbers: Numbers) -> float:
+    """Return the slope at a value x."""
+    if kind == SQUARES:
+        return x - first
+    if kind == WEIGHTED_SQUARES:
+        return second * (x - first)
+    if kind == VARIANCES:
+        ratio = (x - first) / (numbers[0] + numbers[1] * x)
+        return ratio * (2.0 - numbers[1] * ratio)
+    if kind == HUBER:
+        away = x - first
+        away = away if away < numbers[0] else numbers[0]
+        return away if away > -numbers[0] else -numbers[0]
+    if kind == LOGARITHMS:
+        # A quotient of numbers so far apart has lost digits: NaN proves nothing.
+        return np.nan if abs(first) > _LONG else 1.0 + first
+    probability = numbers[0] + numbers[1] * x
+    share = _share(first, numbers[0], numbers[1])
+    if kind == BINOMIAL:
+        return numbers[1] * (probability - share) / (probability * (1.0 - probability))
+    return -numbers[1] * share / probability
+
+
+@_inlined
+def _bend(x: float, y: float, numbers: Numbers) -> float:
+    """Return what ``losses.Huber.bend`` states, lowered by its rounding."""
+    delta = numbers[0]
+    away = x - y
+    rounding = 4.0 * EPS * (delta + abs(x) + abs(y))
+    up = (delta - away - rounding) / (numbers[2] - x)
+    down = (delta + away - rounding) / (x - numbers[1])
+    # Without a way to go a side has no end: any number is right.
+    up = up if up < 1.0 else 1.0
+    down = down if down < 1.0 else 1.0
+    share = up if up < down else down
+    share = share if share > 0.0 else 0.0
+    return LOWERED * share * (2.0 - share)
+
+
+@_inlined
+def _curvature(kind: int, x: float, first: float, second: float, numbers: Numbers) -> float:
+    """Return a lower bound of the second derivative, or of what it means between x and the ends."""
+    if kind == SQUARES:
+        return LOWERED
+    if kind == WEIGHTED_SQUARES:
+        return LOWERED * second
+    if kind == VARIANCES:
+        variance = numbers[0] + numbers[1] * first
+        return numbers[2] * (variance * variance)
+    if kind == LOGARITHMS:
+        return numbers[0]
+    if kind == HUBER:
+        return _bend(x, first, numbers)
+    share = _share(first, numbers[0], numbers[1])
+    return numbers[3] * share + numbers[4] * (1.0 - share)
+
+
+@_inlined
+def _further_error(kind: int, x: float, slope: float, numbers: Numbers) -> float:
+    """Return by how much the slope of a likelihood may be wrong as P is."""
+    if kind != BINOMIAL and kind != MULTINOMIAL:
+        return 0.0
+    growth = numbers[1] * x
+    probability = numbers[0] + growth
+    wrong = numbers[2] * (abs(numbers[0]) + abs(growth))
+    if kind == MULTINOMIAL:
+        return wrong * abs(slope) / probability
+    # 1/P + 1/(1 - P) is 1/(P (1 - P)).
+    return wrong * (abs(numbers[1]) + abs(slope)) / (probability * (1.0 - probability))
+
+
+@compiled
+def _write_slopes(
+    kind: int, f: Array, first: Array, second: Array, numbers: Numbers, result: Array
+) -> None:
+    """Write the slope of each value: memory is slower than the choice between kinds."""
+    for v in range(len(f)):
+        result[v] = _slope(kind, f[v], first[v], second[v], numbers)
+
+
+@compiled
+def _add_sums(
+    kind: int,
+    f: Array,
+    first: Array,
+    second: Array,
+    numbers: Numbers,
+    steps: NDArray[np.int64],
+    bounds: tuple[Array, Array],
+    flags: tuple[bool, bool],
+    lanes: Array,
+) -> None:
+    """Add the sums of each place in a block to five lanes."""
+    terms = lanes[0]
+    mass = lanes[1]
+    moment = lanes[2]
+    size = lanes[3]
+    correction = lanes[4]
+    lower, upper = bounds
+    is_free, are_distances = flags
+    for start in range(0, len(f), BLOCK):
+        count = min(BLOCK, len(f) - start)
+        values = f[start : start + count]
+        firsts = first[start : start + count]
+        seconds = second[start : start + count]
+        if are_distances or is_free:
+            for k in range(count):
+                x = values[k]
+                slope = _slope(kind, x, firsts[k], seconds[k], numbers)
+                # Infinity times 0 counts as 0.
+                product = 0.0 if x == 0.0 else slope * x
+                terms[k] += abs(product)
+                moment[k] += slope if is_free else product
+        else:
+            lows = lower[start * steps[0] : start * steps[0] + count]
+            highs = upper[start * steps[1] : start * steps[1] + count]
+            for k in range(count):
+                x = values[k]
+                slope = _slope(kind, x, firsts[k], seconds[k], numbers)
+                down = x - lows[k]
+                up = highs[k] - x
+                weight = down if down < up else up
+                weight = weight if weight > 0.0 else 0.0
+                terms[k] += 0.0 if x == 0.0 else abs(slope * x)
+                mass[k] += weight
+                moment[k] += 0.0 if weight == 0.0 else slope * weight
+        for k in range(count):
+            x = values[k]
+            before = size[k]
+            after = before + x
+            added = after - before
+            correction[k] += (before - (after - added)) + (x - added)
+            size[k] = after
+
+
+@compiled
+def _add_rises(
+    kind: int,
+    f: Array,
+    first: Array,
+    second: Array,
+    numbers: Numbers,
+    steps: NDArray[np.int64],
+    limits: tuple[Array, Array],
+    level: tuple[float, float, float],
+    lane: Array,
+) -> None:
+    """Add the rises of each place in a block to a lane."""
+    price, roundings, error = level
+    lower, upper = limits
+    for start in range(0, len(f), BLOCK):
+        count = min(BLOCK, len(f) - start)
+        values = f[start : start + count]
+        firsts = first[start : start + count]
+        seconds = second[start : start + count]
+        lows = lower[start * steps[0] : start * steps[0] + count]
+        highs = upper[start * steps[1] : start * steps[1] + count]
+        for k in range(count):
+            x = values[k]
+            slope = _slope(kind, x, firsts[k], seconds[k], numbers)
+            if kind == LOGARITHMS:
+                # Such a value must be 0, so that any slope is right: that which costs nothing.
+                slope = price if seconds[k] <= 0.0 else slope
+            below = x - lows[k]
+            above = highs[k] - x
+            m = _curvature(kind, x, firsts[k], seconds[k], numbers)
+            m = 0.0 if m < FLAT else m
+            m = STEEP if m > STEEP else m
+            residual = slope - price
+            wrong = roundings * abs(slope) + error + _further_error(kind, x, slope, numbers)
+            pull = abs(residual)
+            # A residual that may have either sign, or that is NaN, may go to either side.
+            either = below if below > above else above
+            length = below if residual > 0.0 else above
+            length = length if pull > wrong else either
+            pull += wrong
+            far = pull / m
+            far = length if length < far else far
+            larger = (pull - 0.5 * m * far) * far
+            # Without curvature and bound the length is infinite, and so is the rise.
+            larger = far if far == np.inf else larger
+            larger = 0.0 if pull == 0.0 else larger
+            larger = 0.0 if length <= 0.0 else larger
+            lane[k] += larger
+
+
+def _sums_of(kind: int) -> Callable[..., None]:
+    """Return the first sweep for one kind, compiled when it is used first."""
+
+    @compiled
+    def sweep(
+        f: Array,
+        first: Array,
+        second: Array,
+        numbers: Numbers,
+        steps: NDArray[np.int64],
+        bounds: tuple[Array, Array],
+        flags: tuple[bool, bool],
+        lanes: Array,
+    ) -> None:
+        _add_sums(kind, f, first, second, numbers, steps, bounds, flags, lanes)
+
+    return sweep
+
+
+def _rises_of(kind: int) -> Callable[..., None]:
+    """Return the second sweep for one kind."""
+
+    @compiled
+    def sweep(
+        f: Array,
+        first: Array,
+        second: Array,
+        numbers: Numbers,
+        steps: NDArray[np.int64],
+        limits: tuple[Array, Array],
+        level: tuple[float, float, float],
+        lane: Array,
+    ) -> None:
+        _add_rises(kind, f, first, second, numbers, steps, limits, level, lane)
+
+    return sweep
+
+
+_KINDS = (SQUARES, WEIGHTED_SQUARES, VARIANCES, BINOMIAL, MULTINOMIAL, LOGARITHMS, HUBER)
+_SUMS: Mapping[int, Callable[..., None]] = {kind: _sums_of(kind) for kind in _KINDS}
+_RISES: Mapping[int, Callable[..., None]] = {kind: _rises_of(kind) for kind in _KINDS}

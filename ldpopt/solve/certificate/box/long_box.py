@@ -1,0 +1,92 @@
+"""Gaps of long vectors on a box, in two compiled sweeps.
+
+The first finds the multiplier of the total, the second the gap. Both compute the loss's slopes from
+point and estimate, so that nothing of the vectors' size is written. Other losses are for ``box``,
+and so is every gap that is more than rounding: it has further multipliers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.closed_form.rows import is_long
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.solve.certificate.bounds.competitors import ends_of, reach_of_box
+from ldpopt.solve.certificate.bounds.dual import usable
+from ldpopt.solve.certificate.bounds.intervals import Box
+from ldpopt.solve.certificate.box.total_prices import (
+    Bound,
+    Sums,
+    excess_of,
+    gap_at,
+    is_enough,
+    mean_multiplier,
+    negligible,
+)
+from ldpopt.solve.formulation import Formulation
+
+Array = NDArray[np.float64]
+
+
+def long_bound(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Bound | None:
+    """Return gaps that are rounding; None for short vectors, other losses, and larger gaps.
+
+    Parameters
+    ----------
+    formulation
+        A loss on a box with at most one total.
+    start, point
+        The estimate, and f of its shape.
+    """
+    if not is_long(start.d):
+        return None
+    region = formulation.region(start.d)
+    bounds = ends_of(region)
+    limits = reach_of_box(formulation.loss, start, region)
+    shape = point.shape[:-1]
+    proofs = []
+    for trial in np.ndindex(shape):
+        proof = _of_trial(formulation, start[trial], point[trial], bounds, limits, region.total)
+        if proof is None:
+            return None
+        proofs.append(proof)
+    return Bound(*(np.reshape(column, shape) for column in zip(*proofs, strict=True)))
+
+
+def _of_trial(
+    formulation: Formulation,
+    estimate: FrequencyEstimate,
+    f: Array,
+    bounds: Box,
+    limits: Box,
+    total: float | None,
+) -> tuple[float, float, float] | None:
+    """Return multiplier, gap and terms of one trial."""
+    # Both import numba.
+    from ldpopt.solve.certificate.box import box_kernels
+    from ldpopt.solve.certificate.box.formulas import Point, formula_of
+
+    smallest = float(f.min())
+    largest = float(f.max())
+    # A point outside the bounds widens them: the loss bends between it and its competitors.
+    first = min(float(limits.lower.min()), smallest)
+    last = max(float(limits.upper.max()), largest)
+    around = Point(estimate, f, smallest, largest, first, last)
+    formula = formula_of(formulation.loss, around)
+    if formula is None:
+        return None
+    ends = (smallest, largest)
+    sums = Sums(*map(np.asarray, box_kernels.sums(formula, f, ends, bounds)))
+    mu = np.zeros(())
+    excess = (np.zeros(()), np.zeros(()))
+    if total is not None:
+        mu = usable(mean_multiplier(sums))
+        excess = excess_of(sums.size, sums.error, total)
+    rise = box_kernels.rise(formula, f, float(-mu), limits)
+    gap = gap_at(np.asarray(rise), mu, excess)
+    limit = negligible(len(f)) * sums.terms
+    # NaN, as of the sums of an infinite slope, is no number that proves anything.
+    if not (np.isfinite(sums.terms) and is_enough(gap, mu, excess, limit)):
+        return None
+    return float(mu), float(gap), float(sums.terms)

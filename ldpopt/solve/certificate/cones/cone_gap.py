@@ -1,0 +1,288 @@
+"""The gap on sets that only cvxpy can state, from any multipliers of their cones.
+
+For a convex loss with gradient g at f and second derivatives of at least m,
+
+    L(f) - min L <= max over s in the set of g·(f - s) - ½ m ‖f - s‖².
+
+cvxpy compiles the set to A_f s + A_t t + slack = b, slack in K, with auxiliary variables t. The
+theorem of ``conic_program`` at x̂ = (f, t̂) bounds the maximum whatever multipliers z in K* are:
+
+    z·(b - A_f f - A_t t̂) + Σ_v max [r_v (f_v - s_v) - ½ m (f_v - s_v)²] + Σ_t max r_t (t̂ - t)
+
+with r = (g, 0) + Aᵀz, and s and t in ranges that all points of the set have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.solve.certificate.bounds.dual import EPS
+from ldpopt.solve.certificate.bounds.intervals import Box, Empty
+from ldpopt.solve.certificate.cones.compiled_problem import CompiledProblem
+from ldpopt.solve.certificate.cones.conic_program import ConicProgram, Multipliers, Rise
+from ldpopt.solve.certificate.cones.multipliers import best, shortfall
+from ldpopt.solve.certificate.cones.open_variables import bounded
+from ldpopt.solve.certificate.cones.ranges import propagate
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+Array = NDArray[np.float64]
+
+# Accuracy of a point that only has to lie near the others.
+_LOOSE = 1e-6
+
+TARGET = 5e-10
+"""What a gap is worth polishing to, relative to Σ |g_v f_v|."""
+
+
+class ConeGap(NamedTuple):
+    """An upper bound of how far the loss at a point is above its minimum over a set.
+
+    Attributes
+    ----------
+    gap
+        The bound, >= 0; ``inf`` where nothing is proved.
+    multipliers
+        cvxpy's multipliers of each constraint, by its id; empty if there is no bound.
+    residual
+        r of the frequencies, shape (d,): what the multipliers of all constraints leave of the
+        gradient; NaN without multipliers.
+    reason
+        Why the gap is infinite or above 1e-8 of the terms, in a sentence; else empty.
+    """
+
+    gap: float
+    multipliers: Mapping[int, Any]
+    residual: Array
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class ConeSet:
+    """A set of frequencies that compiled cvxpy constraints and bounds state.
+
+    Attributes
+    ----------
+    program
+        The rows and cones; without an objective.
+    columns
+        Where the frequencies stand among the variables.
+    box
+        Ranges of all variables; None where the constraints contradict each other.
+    compiled
+        What cvxpy made of the constraints.
+    """
+
+    program: ConicProgram
+    columns: slice
+    box: Box | None
+    compiled: CompiledProblem
+
+    @classmethod
+    def of(
+        cls, compiled: CompiledProblem, variable: cp.Variable, lower: Array, upper: Array
+    ) -> ConeSet:
+        """Return compiled constraints on a variable of shape (d,) that is in lower … upper too."""
+        program = compiled.program
+        first = compiled.starts[variable.id]
+        columns = slice(first, first + variable.size)
+        size = len(program.linear)
+        box = Box(np.full(size, -np.inf), np.full(size, np.inf))
+        box.lower[columns] = lower
+        box.upper[columns] = upper
+        program = replace(program, linear=np.zeros(size))
+        ranges: Box | None
+        try:
+            ranges = propagate(program.matrix, program.right, program.cones, box)
+            ranges = _with_reach(program, ranges, columns)
+        except Empty:
+            ranges = None
+        return cls(program, columns, ranges, compiled)
+
+    def gap(
+        self,
+        gradient: Array,
+        gradient_error: Array | float,
+        f: Array,
+        modulus: Array | float,
+        sufficient: float = TARGET,
+    ) -> ConeGap:
+        """Return the gap at f; see ``cone_gap``."""
+        if self.box is None:
+            return self._nothing("the constraints contradict each other")
+        if not np.isfinite(gradient).all():
+            return self._nothing("the gradient is infinite at the point")
+        size = len(self.program.linear)
+        slope = np.zeros(size)
+        error = np.zeros(size)
+        curvature = np.zeros(size)
+        slope[self.columns] = gradient
+        error[self.columns] = gradient_error
+        curvature[self.columns] = modulus
+        tangent = replace(self.program, quadratic=None, linear=slope, linear_error=error)
+        target = sufficient * float(np.abs(gradient) @ np.abs(f))
+        solvable = self._solvable(tangent, f, modulus)
+        # Frequencies of a million values are small numbers.
+        sizes = np.zeros(size)
+        sizes[self.columns] = float(np.mean(np.abs(f))) or 1.0
+        units = solvable.units_near(sizes)
+
+        def solve(tolerance: float) -> Multipliers | None:
+            solved = solvable.solve(tolerance, units)
+            if solved is None:
+                return None
+            attained = self._attained(solved.x[self.columns], gradient, f, modulus)
+            return self._at(f, solved)._replace(attained=attained)
+
+        result = best(tangent, self.box, curvature, target, solve, sufficient)
+        if result is None:
+            return self._nothing("Clarabel returned no multipliers")
+        point, rise = result
+        reason = self._reason(rise)
+        if np.isfinite(rise.value):
+            terms = float(np.abs(gradient) @ np.abs(f))
+            reason = shortfall(rise.value, point.attained, terms)
+        return ConeGap(
+            max(rise.value, 0.0),
+            self.compiled.duals(point),
+            rise.residual[self.columns].copy(),
+            reason,
+        )
+
+    def _at(self, f: Array, solved: Multipliers) -> Multipliers:
+        """Return f with a solver's auxiliary variables, and the multipliers of the set's rows.
+
+        Those of the bounds are left out: ranges do their work.
+        """
+        assert self.box is not None
+        x = np.clip(solved.x, self.box.lower, self.box.upper)
+        x[self.columns] = f
+        first = self.program.cones.zero
+        extra = len(solved.z) - len(self.program.right)
+        return solved._replace(x=x, z=np.concatenate([solved.z[:first], solved.z[first + extra :]]))
+
+    def _attained(self, s: Array, gradient: Array, f: Array, modulus: Array | float) -> float:
+        """Return g·(f - s) - ½ m ‖f - s‖², and 0 where a solver's numbers are beyond all others."""
+        step = np.where(self._is_open(), f - s, 0.0)
+        # Of values that are held the modulus may be infinite.
+        bend = np.where(step == 0, 0.0, modulus)
+        with np.errstate(over="ignore", invalid="ignore"):
+            attained = float(gradient @ step - (bend * step) @ step / 2)
+        return attained if np.isfinite(attained) else 0.0
+
+    def _is_open(self) -> NDArray[np.bool_]:
+        """Return which frequencies can have more than one value."""
+        assert self.box is not None
+        lower, upper = self.box.lower[self.columns], self.box.upper[self.columns]
+        return np.asarray(upper - lower > 16 * EPS * (np.abs(lower) + np.abs(upper)))
+
+    def _solvable(self, tangent: ConicProgram, f: Array, modulus: Array | float) -> ConicProgram:
+        """Return the program of the gap as a solver takes it: with the bounds as rows.
+
+        A frequency that can only have one value gets no slope: it would hide those of the others,
+        as tolerances are relative to the largest, and it changes no other multiplier.
+        """
+        from scipy import sparse
+
+        assert self.box is not None
+        lower, upper = self.box.lower[self.columns], self.box.upper[self.columns]
+        is_open = self._is_open()
+        # A value that can only be 0 has an infinite modulus.
+        bend = np.where(is_open, modulus, 0.0)
+        slope = tangent.linear.copy()
+        slope[self.columns] = np.where(is_open, slope[self.columns], 0.0) - bend * f
+        program = self.program
+        numbers = np.arange(len(slope))[self.columns]
+        fixed = numbers[~is_open]
+        below = numbers[np.isfinite(lower) & is_open]
+        above = numbers[np.isfinite(upper) & is_open]
+        unit = sparse.eye_array(len(slope), format="csr")
+        bounds = sparse.vstack([unit[fixed], -unit[below], unit[above]], format="csr")
+        values = np.concatenate(
+            [self.box.lower[fixed], -self.box.lower[below], self.box.upper[above]]
+        )
+        first = program.cones.zero
+        matrix = sparse.vstack(
+            [program.matrix[:first], bounds, program.matrix[first:]], format="csc"
+        )
+        right = np.concatenate([program.right[:first], values, program.right[first:]])
+        quadratic = None
+        if bend.any():
+            curvature = np.zeros(len(slope))
+            curvature[self.columns] = bend
+            quadratic = sparse.diags_array(curvature, format="csc")
+        cones = replace(
+            program.cones,
+            zero=first + len(fixed),
+            nonneg=program.cones.nonneg + len(below) + len(above),
+        )
+        return ConicProgram(quadratic, slope, matrix, right, cones)
+
+    def _nothing(self, reason: str) -> ConeGap:
+        """Return that no gap is known."""
+        d = self.columns.stop - self.columns.start
+        return ConeGap(np.inf, {}, np.full(d, np.nan), reason)
+
+    def _reason(self, rise: Rise) -> str:
+        """Return what has no bound."""
+        if not len(rise.open):
+            return "the multipliers are not finite"
+        position = int(rise.open[0]) - self.columns.start
+        if 0 <= position < self.columns.stop - self.columns.start:
+            return f"frequency {position} has no bound on the side to which the tangent falls"
+        return f"auxiliary variable {int(rise.open[0])} of the cones has no finite bound"
+
+
+def _with_reach(program: ConicProgram, box: Box, columns: slice) -> Box:
+    """Return the box with bounds for auxiliary variables that propagation leaves without.
+
+    Frequencies without bounds are not worth it: they have none, or curvature of the loss.
+    """
+    is_open = np.isinf(box.lower) | np.isinf(box.upper)
+    is_open[columns] = False
+    if not is_open.any():
+        return box
+    solved = program.solve(_LOOSE)
+    if solved is None:
+        return box
+    # Nothing is minimised, so that every level cuts nothing off.
+    return bounded(program, box, np.clip(solved.x, box.lower, box.upper), 1.0)
+
+
+def cone_gap(
+    gradient: Array,
+    gradient_error: Array | float,
+    f: Array,
+    modulus: Array | float,
+    lower: Array,
+    upper: Array,
+    compiled: CompiledProblem,
+    variable: cp.Variable,
+    sufficient: float = TARGET,
+) -> ConeGap:
+    """Return an upper bound of max g·(f - s) - ½ m ‖f - s‖² over s in a set that cvxpy states.
+
+    Parameters
+    ----------
+    gradient, gradient_error
+        g up to an error, shape (d,) or a number.
+    f
+        The point, in the set or not.
+    modulus
+        m >= 0, a number or shape (d,).
+    lower, upper
+        Bounds of s that hold beside the constraints; infinite where none is known.
+    compiled, variable
+        Convex constraints, from ``compiled_set``, and the cvxpy variable of shape (d,) in them.
+    sufficient
+        The search for better multipliers ends at a gap of this size, relative to Σ |g_v f_v|.
+    """
+    return ConeSet.of(compiled, variable, lower, upper).gap(
+        gradient, gradient_error, f, modulus, sufficient
+    )

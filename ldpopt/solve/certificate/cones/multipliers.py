@@ -1,0 +1,311 @@
+"""Multipliers near rounding level, from a solver's and a point: least squares on the active rows.
+
+Any multipliers prove a bound; ``best`` keeps those that prove the best one.
+
+An interior point method leaves residuals of about its tolerance times the largest gradient, so that
+one steep coordinate hides the others. At a point that is known better than that, the face of the
+cone on which the slack lies is known, and with it the directions that multipliers can have:
+
+- an equation's, any number,
+- an active inequality's, a number >= 0,
+- a curved cone's at a smooth point of its boundary, a number >= 0 times the normal.
+
+The numbers that leave the least of the gradient of the coordinates off their bounds are found by
+least squares, refined with residuals that are rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.solve.certificate.bounds import exact_sums
+from ldpopt.solve.certificate.bounds.dual import usable
+from ldpopt.solve.certificate.bounds.intervals import Box
+from ldpopt.solve.certificate.cones.conic_program import ConicProgram, Multipliers, Rise
+from ldpopt.solve.certificate.cones.dual_cones import HUGE, Cones
+from ldpopt.solve.certificate.cones.repair import repaired
+
+Array = NDArray[np.float64]
+
+# A multiplier is taken for 0 below this part of the largest one of its kind, and a slack likewise.
+_ZERO = 1e-6
+
+# Cosine between a solver's multiplier and the normal at the point: below, they are not of one face.
+_SAME = 1 - 1e-4
+
+# Steps of refinement; each gains some digits, as many as the directions are far from dependent.
+_STEPS = 4
+
+# What is added to the squared lengths of directions; above the rounding of their products.
+_RIDGE = 1e-12
+
+# Largest number of directions that least squares are tried with.
+_MOST = 20_000
+
+
+# Tolerances for Clarabel, one after the other while the bound is not yet good. At the second one
+# it stops by itself with what rounding allows; some programs it solves to the last one only.
+_TOLERANCES = (1e-12, 1e-15, 1e-9)
+
+# The first tolerance relative to what is sufficient, where that is more than rounding.
+_SAFETY = 1e-2
+
+# No tolerance is looser: what a solver ends with is then no minimum at all.
+_LOOSEST = 1e-7
+
+# A round has to take this part of the rise away for another one to be worth its time.
+_GAIN = 0.5
+_NEAR = 100.0
+
+# A rise of at most so many times what a solver's own point is better by cannot be improved much.
+_EXPLAINED = 2.0
+
+# A point with so much of its gap above a solver's point is the reason for the gap. The rest may be
+# its reason too: multipliers are compared with the tangent at the point, not at the minimum.
+_BLAMED = 0.25
+
+# A gap above this, relative to the terms, is one that a reader may ask about.
+_PROMISED = 1e-8
+
+GRIDS = (2.0**-38, 2.0**-30, 2.0**-22)
+"""Grids for multipliers, relative to the largest, finest first."""
+
+_SMALLEST = 1e-200
+
+Solve = Callable[[float], Multipliers | None]
+"""From a tolerance to a point and multipliers, of a solver with any status."""
+
+
+def best(
+    program: ConicProgram,
+    box: Box,
+    curvature: Array,
+    target: float,
+    solve: Solve,
+    sufficient: float = 0.0,
+) -> tuple[Multipliers, Rise] | None:
+    """Return the multipliers with the smallest rise among several tries, and that rise.
+
+    The tries end when the rise is at most ``target``, or near it and no longer falling, or when the
+    solver's own point shows that it is the point that is worse; None if the solver has no numbers
+    at all. ``sufficient`` is the target relative to the size of the terms, for the first tolerance.
+    """
+    kept: tuple[Multipliers, Rise] | None = None
+    points: list[Multipliers] = []
+    before = np.inf
+    for points, is_whole in _rounds(program, box, solve, sufficient):
+        kept = _smallest_rise(program, box, curvature, points, kept)
+        value = kept[1].value
+        if not is_whole and value > target:
+            continue
+        # Near the target a round that gains little shows that the point is not better.
+        is_still = value <= _NEAR * target and value > _GAIN * before
+        # The point of a solver that gave up may be better because it is no point of the set.
+        attained = [0.0 if point.is_last else point.attained for point in points]
+        is_explained = value <= _EXPLAINED * max(attained)
+        if value <= target or is_still or is_explained:
+            break
+        before = value
+    if kept is None or kept[1].value <= target:
+        return kept
+    return _smallest_rise(program, box, curvature, _simpler(points), kept)
+
+
+def _smallest_rise(
+    program: ConicProgram,
+    box: Box,
+    curvature: Array,
+    points: Sequence[Multipliers],
+    kept: tuple[Multipliers, Rise] | None,
+) -> tuple[Multipliers, Rise]:
+    """Return the multipliers with the smallest rise, among points and those kept so far."""
+    for point in points:
+        rise = program.rise(point, box, curvature)
+        if kept is None or rise.value < kept[1].value:
+            kept = (point, rise)
+    assert kept is not None
+    return kept
+
+
+def _simpler(points: Sequence[Multipliers]) -> list[Multipliers]:
+    """Return multipliers on grids, and none: where rounding alone is in the way of a proof.
+
+    It is where nothing is minimised, where no constraint is active, and where the minimum is 0.
+    """
+    none = points[-1]._replace(z=np.zeros_like(points[-1].z))
+    return [*(on_grid(point, step) for point in points for step in GRIDS), none]
+
+
+def shortfall(gap: float, attained: float, size: float) -> str:
+    """Return why a gap is more than a certificate promises, in a sentence; empty if it is not.
+
+    Parameters
+    ----------
+    gap
+        What the best multipliers prove, finite.
+    attained
+        By how much the point of the solver that they are from is better.
+    size
+        The terms that the gap is relative to.
+    """
+    if gap <= _PROMISED * size:
+        return ""
+    if attained >= _BLAMED * gap:
+        return f"a solver's point is better by {attained:.1e}: this point is not the minimum"
+    return "no multipliers of a cone solver prove a smaller gap: its accuracy ends there"
+
+
+def _rounds(
+    program: ConicProgram, box: Box, solve: Solve, sufficient: float
+) -> Iterator[tuple[list[Multipliers], bool]]:
+    """Yield multipliers to try, those that cost least first, and whether a round is at its end."""
+    first = min(_SAFETY * sufficient, _LOOSEST)
+    tolerances = [first] if first > max(_TOLERANCES) else []
+    is_last = False
+    for tolerance in (*tolerances, *_TOLERANCES):
+        # A tighter tolerance than one that was not reached changes nothing.
+        if is_last and tolerance < max(_TOLERANCES):
+            continue
+        solved = solve(tolerance)
+        if solved is None:
+            continue
+        is_last = solved.is_last
+        solved = solved._replace(x=usable(solved.x, HUGE), z=usable(solved.z, HUGE))
+        points = [solved]
+        for improve in (repaired, polished):
+            better = improve(program, solved, box)
+            points = points if better is None else [better, *points]
+            # The repair is cheaper and proves mostly as much, but multipliers that are read for
+            # their own sake are those of the faces.
+            if improve is polished or sufficient > _TOLERANCES[-1]:
+                yield points, improve is polished
+
+
+def on_grid(point: Multipliers, step: float) -> Multipliers:
+    """Return multipliers rounded to a grid, relative to the largest; x stays.
+
+    Variables without bounds need residuals that are 0 exactly. Their coefficients are mostly 1 and
+    -1, and sums of numbers on a grid are exact: what is nearly 0 becomes 0.
+    """
+    sizes = np.where(np.isfinite(point.z), np.abs(point.z), 0.0)
+    # A power of two, so that 1 is on the grid where it is one of the costs.
+    unit = step * 2.0 ** np.ceil(np.log2(max(float(sizes.max(initial=0.0)), _SMALLEST)))
+    return point._replace(z=np.round(point.z / unit) * unit)
+
+
+def polished(program: ConicProgram, point: Multipliers, box: Box) -> Multipliers | None:
+    """Return multipliers on the faces at the point, or None if there are too many directions."""
+    from scipy import sparse
+
+    slack = program.right - program.matrix @ point.x
+    terms = np.abs(program.right) + abs(program.matrix) @ np.abs(point.x)
+    directions = _directions(program.cones, slack, terms, point.z)
+    if not 0 < directions.shape[1] <= _MOST:
+        return None
+    rows = (program.matrix.T @ directions).tocsr()
+    bounded = np.zeros(directions.shape[1], dtype=bool)
+    bounded[program.cones.zero :] = True
+    numbers = directions.T @ point.z / np.asarray(directions.multiply(directions).sum(axis=0))
+    gradient = program.linear
+    if program.quadratic is not None:
+        gradient = gradient + program.quadratic @ point.x
+    wanted = np.flatnonzero(_is_priced(rows, point, box))
+    part = rows[wanted]
+    sizes = np.sqrt(np.asarray(part.multiply(part).sum(axis=0)))
+    sizes[sizes == 0] = 1.0
+    solve = _least_squares(part @ sparse.diags_array(1 / sizes))
+    for _ in range(_STEPS):
+        residual, _ = exact_sums.row_totals(rows, numbers, gradient)
+        if not np.isfinite(residual).all():
+            return None
+        numbers = numbers - solve(residual[wanted]) / sizes
+        numbers = np.where(bounded, np.maximum(numbers, 0.0), numbers)
+    return point._replace(z=np.asarray(directions @ numbers))
+
+
+def _is_priced(rows: Any, point: Multipliers, box: Box) -> NDArray[np.bool_]:
+    """Return the variables of which the multipliers have to explain the gradient in full.
+
+    At a bound a residual of the right sign costs nothing, but inside both signs do. A bound that is
+    a row has a multiplier, which then is the whole residual.
+    """
+    slack = np.minimum(point.x - box.lower, box.upper - point.x)
+    result = slack > _ZERO * (1e-3 + np.abs(point.x))
+    single = rows[:, np.flatnonzero(np.diff(rows.tocsc().indptr) == 1)]
+    result[single.nonzero()[0]] = True
+    return np.asarray(result)
+
+
+def _least_squares(matrix: Any) -> Callable[[Array], Array]:
+    """Return the map from a right side b to the x that makes ‖matrix x - b‖ smallest, nearly.
+
+    The augmented system [1, M; Mᵀ, -c] keeps the matrix sparse and its condition unsquared; c is
+    little and stands against dependent columns.
+    """
+    from scipy import sparse
+    from scipy.sparse.linalg import splu
+
+    rows, columns = matrix.shape
+    corner = -_RIDGE * sparse.eye_array(columns)
+    system = sparse.block_array([[sparse.eye_array(rows), matrix], [matrix.T, corner]])
+    factor = splu(sparse.csc_array(system))
+
+    def solve(right: Array) -> Array:
+        return np.asarray(factor.solve(np.concatenate([right, np.zeros(columns)]))[rows:])
+
+    return solve
+
+
+def _directions(cones: Cones, slack: Array, terms: Array, z: Array) -> Any:
+    """Return the directions of multipliers, one per column, those of equations first.
+
+    ``terms`` holds the size of the terms that each slack is a sum of.
+    """
+    from scipy import sparse
+
+    size = float(np.max(np.abs(z), initial=0.0))
+    inequalities = np.arange(cones.zero, cones.soc_start)
+    # Strict complementarity: of slack and multiplier the larger one is not 0.
+    loose = slack[inequalities] / (terms[inequalities] + _ZERO)
+    active = inequalities[z[inequalities] / (size or 1.0) > loose]
+    rows = [np.arange(cones.zero), active]
+    columns = [np.arange(cones.zero), cones.zero + np.arange(len(active))]
+    entries = [np.ones(cones.zero), np.ones(len(active))]
+    count = cones.zero + len(active)
+    for kind, _, group in cones.groups():
+        for block in group:
+            normal = _normal(kind, slack[block], z[block])
+            if normal is None:
+                continue
+            rows.append(block)
+            columns.append(np.full(len(block), count))
+            entries.append(normal)
+            count += 1
+    place = (np.concatenate(rows), np.concatenate(columns))
+    return sparse.csc_array((np.concatenate(entries), place), shape=(cones.rows, count))
+
+
+def _normal(kind: str, slack: Array, z: Array) -> Array | None:
+    """Return the direction of a cone's multiplier: the normal at the slack, or z's own."""
+    length = float(np.linalg.norm(z))
+    if length == 0:
+        return None
+    unit = z / length
+    normal = None
+    with np.errstate(all="ignore"):
+        if kind == "soc":
+            norm = np.linalg.norm(slack[1:])
+            normal = np.concatenate([[1.0], -slack[1:] / norm])
+        elif kind == "exp":
+            # On the boundary s₀/s₁ is log(s₂/s₁), whatever solver gave s₀.
+            quotient = np.log(slack[2] / slack[1])
+            growth = np.exp(quotient)
+            normal = np.array([-growth, growth * (quotient - 1), 1.0])
+    if normal is None or not np.isfinite(normal).all():
+        return unit
+    normal = normal / np.linalg.norm(normal)
+    return normal if normal @ unit > _SAME else unit

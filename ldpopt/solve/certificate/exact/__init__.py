@@ -1,0 +1,1 @@
+"""Certificates in exact arithmetic: ``certify(..., exact=True)``."""

@@ -1,0 +1,1 @@
+"""Multipliers of any rows, and of curved sets that are stated in cvxpy."""

@@ -1,0 +1,194 @@
+"""Gap and multipliers on sets with curved constraints, which only cvxpy knows, for one trial."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.closed_form.parts import absolute_sum
+from ldpopt.constraints import LinearInequalities
+from ldpopt.solve.certificate.bounds.evidence import (
+    UNEXPLAINED,
+    Evidence,
+    Explanation,
+    evidence_of,
+    explains_more,
+)
+from ldpopt.solve.certificate.bounds.intervals import Box
+from ldpopt.solve.certificate.bounds.minorant import KinkedLoss, Minorant, MixedLoss, Tangent
+from ldpopt.solve.certificate.box.box import bound_multipliers
+from ldpopt.solve.certificate.cones.cone_gap import TARGET, cone_gap
+from ldpopt.solve.certificate.cones.convex_program import certify_program
+from ldpopt.solve.certificate.polyhedra.row_programs import bounds_of
+from ldpopt.solve.certificate.polyhedra.rows import Rows, RowsOfTrials, StatedRows
+from ldpopt.solve.programs.units import frequency_unit, own_unit
+
+Array = NDArray[np.float64]
+
+
+class _Proof(NamedTuple):
+    """A gap, why it is infinite, cvxpy's multipliers by id, and what they leave of the gradient."""
+
+    gap: float
+    reason: str
+    duals: Mapping[int, Any]
+    residual: Array
+
+
+def evidence(
+    tangent: Minorant,
+    rows: Rows,
+    source: RowsOfTrials,
+    bounds: Box,
+    sufficient: float = TARGET,
+) -> Evidence:
+    """Return the evidence of one trial.
+
+    Parameters
+    ----------
+    tangent
+        The loss at the point.
+    rows
+        The linear constraints, and bounds of all competitors.
+    source
+        Where these come from, with the constraints that are curved.
+    bounds
+        The bounds that have multipliers.
+    sufficient
+        As in ``cone_gap``.
+    """
+    d = len(tangent.f)
+    limits = Box(rows.limits.lower[:d], rows.limits.upper[:d])
+    if isinstance(tangent, Tangent):
+        stated = source.stated_in(1.0)
+        proof = _of_tangent(tangent, limits, stated, sufficient)
+    else:
+        assert isinstance(tangent, KinkedLoss | MixedLoss)
+        # Kinks stand in the objective, where solvers do not see the unit of the frequencies.
+        stated = source.stated_in(frequency_unit(tangent.f))
+        proof = _of_kinked_loss(tangent, limits, stated, sufficient)
+    explanation = _explanation(proof, tangent, rows, stated, bounds)
+    terms = absolute_sum(tangent.slope, tangent.f)
+    result = evidence_of(proof.gap, terms, proof.reason, explanation)
+    fails = explanation.failure(tangent.slope, tangent.f) > UNEXPLAINED
+    if isinstance(tangent, Tangent) or not fails or np.isinf(proof.gap):
+        return result
+    # A proof may use bounds that follow from others; multipliers of what is stated explain more.
+    explain = partial(_by_stated_bounds, explanation, tangent, rows, stated, bounds, sufficient)
+    return result._replace(explain=explain)
+
+
+def _by_stated_bounds(
+    explanation: Explanation,
+    loss: KinkedLoss | MixedLoss,
+    rows: Rows,
+    stated: StatedRows,
+    bounds: Box,
+    sufficient: float,
+) -> Explanation:
+    """Return the explanation by a program that knows stated bounds alone, if it leaves less."""
+    ends = Box(*(np.broadcast_to(end, loss.f.shape) for end in bounds))
+    proof = _of_kinked_loss(loss, ends, stated, sufficient)
+    other = _explanation(proof, loss, rows, stated, bounds)
+    return other if explains_more(other, explanation, loss.slope, loss.f) else explanation
+
+
+def _explanation(
+    proof: _Proof, tangent: Minorant, rows: Rows, stated: StatedRows, bounds: Box
+) -> Explanation:
+    """Return the multipliers of a proof, and how well they explain the slopes."""
+    multipliers = _row_multipliers(rows.system, stated.linear, proof.duals)
+    mu, of_rows = rows.shared_out(multipliers)
+    of_bounds, stationarity, products = bound_multipliers(proof.residual, tangent.f, bounds)
+    return Explanation(
+        stationarity=np.asarray(stationarity),
+        # Of a curved constraint the products are not known one by one: the gap is their sum.
+        complementarity=np.maximum(products, proof.gap),
+        sum_multiplier=np.asarray(mu),
+        bound_multipliers=of_bounds,
+        row_multipliers=of_rows,
+        row_sizes=rows.sizes,
+        of_curved=tuple([proof.duals.get(form.id) for form in part] for part in stated.of_curved),
+    )
+
+
+def no_multipliers(source: RowsOfTrials) -> tuple[list[Array], ...]:
+    """Return zeros as multipliers of curved constraints, in cvxpy's shapes."""
+    return tuple(
+        [np.zeros(form.shape) for form in part] for part in source.stated_in(1.0).of_curved
+    )
+
+
+def _of_tangent(tangent: Tangent, limits: Box, stated: StatedRows, sufficient: float) -> _Proof:
+    """Return the proof of a smooth loss."""
+    result = cone_gap(
+        tangent.slope,
+        tangent.error,
+        tangent.f,
+        tangent.modulus,
+        *limits,
+        stated.compiled,
+        stated.variable,
+        sufficient,
+    )
+    return _Proof(result.gap, result.reason, result.multipliers, result.residual)
+
+
+def _of_kinked_loss(
+    loss: KinkedLoss | MixedLoss,
+    limits: Box,
+    stated: StatedRows,
+    sufficient: float,
+) -> _Proof:
+    """Return the proof of a loss with kinks, as a program whose objective it is."""
+    import cvxpy as cp
+
+    unit = stated.unit
+    price = 1.0 if unit == 1 else own_unit(float(absolute_sum(loss.slope, loss.f)))
+    ends = [form for form in bounds_of(stated.values, limits) if form.size]
+    objective = loss.objective(stated.values, limits)
+    problem = cp.Problem(cp.Minimize(objective / price), [*stated.forms, *ends])
+    # Auxiliary variables of the constraints are not used in the objective: any value will do.
+    point = {other: np.zeros(other.shape) for other in problem.variables()}
+    # Units are powers of two: the point stays the same bits.
+    whole = certify_program(problem, {**point, stated.variable: loss.f / unit}, sufficient)
+    duals = {form.id: price * np.asarray(value) for form, value in whole.duals.items()}
+    gap = price * whole.gap + loss.rounding(limits)
+    if np.isinf(gap):
+        return _Proof(gap, whole.reason, {}, np.full(len(limits.lower), np.nan))
+    return _Proof(gap, whole.reason, duals, _of_bounds(ends, limits, duals))
+
+
+def _of_bounds(ends: Sequence[Any], limits: Box, duals: Mapping[int, Any]) -> Array:
+    """Return λ from cvxpy's multipliers of the bounds that ``bounds_of`` states."""
+    result = np.zeros(len(limits.lower))
+    sides = [(limits.lower, 1.0), (limits.upper, -1.0)]
+    stated = [(np.flatnonzero(np.isfinite(end)), sign) for end, sign in sides]
+    used = [(values, sign) for values, sign in stated if len(values)]
+    for (values, sign), form in zip(used, ends, strict=True):
+        if form.id in duals:
+            result[values] += sign * np.asarray(duals[form.id], dtype=np.float64)
+    return result
+
+
+def _row_multipliers(
+    system: LinearInequalities, forms: Sequence[Any], duals: Mapping[int, Any]
+) -> Array:
+    """Return ν of all rows from cvxpy's multipliers of the forms that ``row_forms`` makes."""
+    result = np.full(len(system.lower), 0.0 if duals else np.nan)
+    is_equality = system.lower == system.upper
+    sides = (
+        # cvxpy adds the multiplier of an equation times its left side, and ν is subtracted.
+        (is_equality, -1.0),
+        (~is_equality & np.isfinite(system.lower), 1.0),
+        (~is_equality & np.isfinite(system.upper), -1.0),
+    )
+    stated = [(np.flatnonzero(rows), sign) for rows, sign in sides if rows.any()]
+    for (rows, sign), form in zip(stated, forms, strict=True):
+        if form.id in duals:
+            result[rows] += sign * np.asarray(duals[form.id], dtype=np.float64)
+    return result

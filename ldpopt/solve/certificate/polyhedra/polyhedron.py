@@ -1,0 +1,491 @@
+"""Gap and multipliers on polyhedra: any multipliers of the rows prove a bound, the best are sought.
+
+First those at hand: of orders by pooling (``forests``), and those that explain the gradient on the
+rows that hold with equality, by least squares (``active_rows``). They are exact at a minimum and
+take no program. Where they prove little, those of programs (``row_programs``), with whatever
+accuracy: ``dual`` charges what they leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt import progress
+from ldpopt.closed_form.parts import absolute_sum
+from ldpopt.constraints import LinearInequalities
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses import Loss
+from ldpopt.solve.certificate.bounds.competitors import (
+    domain_of_all,
+    no_bound,
+    propagated,
+    stated,
+    within_sublevel,
+)
+from ldpopt.solve.certificate.bounds.dual import EPS, usable
+from ldpopt.solve.certificate.bounds.evidence import (
+    UNEXPLAINED,
+    Evidence,
+    Explanation,
+    evidence_of,
+    explains_more,
+    stacked,
+)
+from ldpopt.solve.certificate.bounds.exact_sums import column_totals, row_totals
+from ldpopt.solve.certificate.bounds.intervals import Box
+from ldpopt.solve.certificate.bounds.minorant import (
+    KinkedLoss,
+    Minorant,
+    MixedLoss,
+    Tangent,
+    minorant,
+)
+from ldpopt.solve.certificate.box.box import bound_multipliers
+from ldpopt.solve.certificate.cones.cone_gap import TARGET
+from ldpopt.solve.certificate.cones.open_variables import bounded_rows
+from ldpopt.solve.certificate.polyhedra import cone
+from ldpopt.solve.certificate.polyhedra.row_programs import by_curved_program, by_linear_program
+from ldpopt.solve.certificate.polyhedra.rows import Rows, RowsOfTrials
+from ldpopt.solve.certificate.prices.active_rows import (
+    NormalEquations,
+    explaining_multipliers,
+    rows_at_bounds,
+    values_at_bounds,
+)
+from ldpopt.solve.certificate.prices.forests import flowing_multipliers
+from ldpopt.solve.formulation import Formulation
+
+Array = NDArray[np.float64]
+
+# Distances at which a row counts as holding with equality, tried in this order: points of solvers
+# are that inexact, and in points of closed forms rows may be near that do not hold.
+_NEARNESS = (1e-6, 1e-9, 1e-13)
+
+# Multipliers below this, relative to the largest, are what a program's tolerances leave.
+_NOISE = 1e-7
+
+# How much of their diagonal is added to the equations for prices of auxiliary variables.
+_REGULAR = 1e-12
+
+SUFFICIENT = 1e-11
+"""A gap of this size relative to Σ |g_v f_v| is as good as 0: no program is solved for it."""
+
+# A gap above this, relative to the same sum, is one that a reader may ask about.
+_PROMISED = 1e-8
+
+# From so many values on a program that would explain more takes minutes, or hours.
+_LONG_FOR_A_SEARCH = 1 << 15
+
+# Below this size, relative to the same sum, a point is near the minimum.
+_SMALL = 1e-6
+
+
+class Proof(NamedTuple):
+    """Multipliers of all rows, positive where a lower bound holds, and the gap they prove."""
+
+    gap: float
+    multipliers: Array
+
+
+class Scale(NamedTuple):
+    """Sizes of gaps: below ``sufficient`` none is looked for, below ``small`` all are alike.
+
+    ``is_rough`` states that what is sufficient is within the reach of a solver's tolerances.
+    """
+
+    sufficient: float
+    small: float
+    is_rough: bool
+
+    @classmethod
+    def of(cls, tangent: Minorant, value: float, sufficient: float) -> Scale:
+        """Return the scale of a loss at a point, by what is sufficient relative to Σ |g_v f_v|."""
+        terms = float(absolute_sum(tangent.slope, tangent.f))
+        # Where f is f̃ but for values at 0 all products vanish: the loss's own rounding is left.
+        rounding = 4 * EPS * abs(value) if np.isfinite(value) else 0.0
+        return cls(sufficient * terms + rounding, _SMALL * terms + rounding, sufficient >= _SMALL)
+
+
+def evidence(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    point: Array,
+    sufficient: float = SUFFICIENT,
+) -> Evidence:
+    """Return what certificates of all trials are made of.
+
+    The search for better multipliers ends where a gap of at most ``sufficient``, relative to
+    Σ |g_v f_v|, is proved.
+    """
+    source = RowsOfTrials(formulation, start.d)
+    shape = point.shape[:-1]
+    # Of all trials at once: a loss may find what it needs of a stack in one step.
+    values = formulation.loss.value(point, start)
+    trials = list(np.ndindex(shape))
+    # One vector alone takes no bar, nor the time that making one takes.
+    wanted = None if len(trials) > 1 else False
+    parts = [
+        _of_trial(formulation, source, start[trial], point[trial], float(values[trial]), sufficient)
+        for trial in progress.track(
+            trials, f"{len(trials):,} certificates", len(trials), wanted=wanted
+        )
+    ]
+    return stacked(parts, shape)
+
+
+def _of_trial(
+    formulation: Formulation,
+    source: RowsOfTrials,
+    estimate: FrequencyEstimate,
+    f: Array,
+    value: float,
+    sufficient: float,
+) -> Evidence:
+    """Return the evidence of one trial, at which the loss has the given value."""
+    loss = formulation.loss.convexified(f, estimate)
+    rows = _with_sublevel(source.of(loss, estimate), loss, estimate, f)
+    problem = Formulation(loss, formulation.constraints)
+    result = _within(problem, source, rows, estimate, f, value, sufficient)
+    if np.isfinite(result.gap) or not np.isfinite(loss.gradient(f, estimate)).all():
+        return result
+    # Several rows together may bound what none of them bounds alone: that takes programs.
+    limits = bounded_rows(rows.system, rows.limits, f)
+    if limits is rows.limits:
+        return result
+    return _within(problem, source, rows._replace(limits=limits), estimate, f, value, sufficient)
+
+
+def _with_sublevel(rows: Rows, loss: Loss, estimate: FrequencyEstimate, f: Array) -> Rows:
+    """Return the rows with bounds of what has no larger loss than the point, where some miss."""
+    d = len(f)
+    of_values = Box(rows.limits.lower[:d], rows.limits.upper[:d])
+    near = within_sublevel(loss, estimate, f, of_values)
+    if near is of_values:
+        return rows
+    further = Box(rows.limits.lower[d:], rows.limits.upper[d:])
+    limits = Box(*map(np.append, near, further))
+    if not np.isfinite(further).all():
+        # Bounds of the values may bound auxiliary variables through the rows.
+        limits = propagated(rows.system, *limits)
+    return rows._replace(limits=limits)
+
+
+def _within(
+    formulation: Formulation,
+    source: RowsOfTrials,
+    rows: Rows,
+    estimate: FrequencyEstimate,
+    f: Array,
+    value: float,
+    sufficient: float,
+) -> Evidence:
+    """Return the evidence of one trial on rows whose limits are final."""
+    d = len(f)
+    loss = formulation.loss
+    near = Box(rows.limits.lower[:d], rows.limits.upper[:d])
+    tangent = minorant(loss, estimate, f, *near)
+    bounds = stated(formulation.region(d), f, domain_of_all(formulation, estimate))
+    if isinstance(tangent, Tangent) and tangent.held is not None:
+        # Such a value explains itself, whichever way rows push it.
+        bounds = Box(*(np.where(tangent.held, f, end) for end in bounds))
+    if isinstance(tangent, MixedLoss):
+        # Which slopes its kinks take is for a program to find.
+        return cone.evidence(tangent, rows, source, bounds, max(sufficient, TARGET))
+    scale = Scale.of(tangent, value, sufficient)
+    if not source.curved:
+        return _explained(_best_proof(tangent, rows, bounds, scale), tangent, rows, bounds)
+    # Where no curved constraint holds, the linear ones alone prove a point, without a program.
+    proof = _best_proof(tangent, rows, bounds, scale, with_programs=False)
+    of_curved = cone.no_multipliers(source)
+    if proof.gap <= scale.sufficient:
+        return _explained(proof, tangent, rows, bounds, of_curved)
+    result = cone.evidence(tangent, rows, source, bounds, max(sufficient, TARGET))
+    # A divergence states f >= 0 as well, and would share the multipliers of bounds though its limit
+    # is far: near a minimum they are those of the linear constraints if these prove as much.
+    if proof.gap <= scale.small and proof.gap <= 2 * result.gap:
+        linear = _explained(proof, tangent, rows, bounds, of_curved)
+        return linear._replace(gap=np.minimum(proof.gap, result.gap))
+    return result
+
+
+def _best_proof(
+    tangent: Minorant, rows: Rows, bounds: Box, scale: Scale, *, with_programs: bool = True
+) -> Proof:
+    """Return the smallest gap that multipliers at hand or those of a program prove."""
+    best: Proof | None = None
+    candidates = _candidates(
+        tangent, rows, bounds, with_programs=with_programs, is_rough=scale.is_rough
+    )
+    for multipliers in _cleaned(candidates, rows.system, len(tangent.f)):
+        proof = _proof(multipliers, tangent, rows)
+        # Earlier candidates explain more of the gradient: near a minimum, where all gaps are
+        # rounding, a later one must prove clearly more.
+        if best is None or proof.gap < best.gap / (2 if best.gap <= scale.small else 1):
+            best = proof
+        if best.gap <= scale.sufficient:
+            break
+    assert best is not None
+    return best
+
+
+def _candidates(
+    tangent: Minorant, rows: Rows, bounds: Box, *, with_programs: bool, is_rough: bool
+) -> Iterator[Array]:
+    """Yield multipliers, the cheap ones first.
+
+    ``is_rough`` states that multipliers up to a solver's tolerances are enough.
+    """
+    # With auxiliary variables, or at a kink, the point does not say which rows hold.
+    is_plain = rows.system.matrix.shape[1] == len(tangent.f) and not isinstance(tangent, KinkedLoss)
+    if is_plain:
+        yield from _at_hand(tangent, rows, bounds)
+    if with_programs:
+        # A few times as fast as a linear program, whose multipliers are exact where rows are plain.
+        curved_first = is_rough or not is_plain
+        yield from _of_programs(tangent, rows, bounds, is_plain=is_plain, curved_first=curved_first)
+    elif not is_plain:
+        yield np.zeros(len(rows.system.lower))
+
+
+def _at_hand(tangent: Minorant, rows: Rows, bounds: Box) -> Iterator[Array]:
+    """Yield multipliers that the rows which hold at the point determine."""
+    if rows.forest is not None and np.isfinite(tangent.slope).all():
+        multipliers = flowing_multipliers(
+            rows.forest,
+            tangent.f,
+            tangent.slope,
+            rows.system,
+            bounds,
+            has_total=rows.has_total,
+        )
+        if multipliers is not None:
+            yield multipliers
+    before: list[bytes] = []
+    for near in _NEARNESS:
+        at_lower, at_upper = rows_at_bounds(tangent.f, rows.system, near)
+        of_values = values_at_bounds(tangent.f, bounds, near)
+        held = [mask.tobytes() for mask in (at_lower, at_upper, *of_values)]
+        # Mostly a smaller distance leaves the same rows and bounds, and so the same multipliers.
+        if held != before:
+            yield explaining_multipliers(tangent, rows.system, bounds, at_lower, at_upper, near)
+        before = held
+
+
+def _of_programs(
+    tangent: Minorant, rows: Rows, bounds: Box, *, is_plain: bool, curved_first: bool
+) -> Iterator[Array]:
+    """Yield multipliers of programs, and what improves them."""
+    system = rows.system
+    direct = _direct(rows, bounds, len(tangent.f))
+    curved = by_curved_program(tangent, system, direct) if curved_first else None
+    if curved is not None:
+        yield curved
+    # Bounds that only follow from others would take multipliers from the rows: they come second.
+    multipliers = by_linear_program(tangent, system, direct)
+    if multipliers is None:
+        multipliers = by_linear_program(tangent, system, rows.limits)
+    if multipliers is not None:
+        yield multipliers
+        if isinstance(tangent, KinkedLoss):
+            # A price that equals a slope but for rounding proves nothing where a value is
+            # unbounded: a little smaller, it is surely between the slopes.
+            yield multipliers * (1 - 16 * EPS)
+        if is_plain:
+            # The program's choice of rows, with multipliers exact to rounding.
+            near = _NEARNESS[0]
+            at_lower = multipliers > 0
+            at_upper = multipliers < 0
+            yield explaining_multipliers(tangent, system, bounds, at_lower, at_upper, near)
+    # A linear program sees no curvature, so that its gap is of first order in the point's error.
+    if not curved_first:
+        curved = by_curved_program(tangent, system, direct)
+        if curved is not None:
+            yield curved
+    if curved is None:
+        yield np.zeros(len(system.lower))
+
+
+def _direct(rows: Rows, bounds: Box, d: int) -> Box:
+    """Return the bounds of d values that have multipliers, and of auxiliary variables all."""
+    return Box(
+        np.append(np.broadcast_to(bounds.lower, d), rows.limits.lower[d:]),
+        np.append(np.broadcast_to(bounds.upper, d), rows.limits.upper[d:]),
+    )
+
+
+def _cleaned(candidates: Iterable[Array], system: LinearInequalities, d: int) -> Iterator[Array]:
+    """Yield each candidate, and after it one that auxiliary variables do not feel.
+
+    What programs leave of such a variable's price is charged over its whole range. So multipliers
+    that are noise are dropped, and the others changed as little as makes these prices 0.
+    """
+    for multipliers in candidates:
+        yield multipliers
+        if system.matrix.shape[1] > d:
+            yield _without_auxiliary_prices(multipliers, system, d)
+
+
+def _without_auxiliary_prices(multipliers: Array, system: LinearInequalities, d: int) -> Array:
+    """Return multipliers without noise that leave auxiliary variables no price, if it can be."""
+    largest = np.max(np.abs(multipliers), initial=0.0)
+    used = np.flatnonzero(np.abs(multipliers) > _NOISE * largest)
+    cleaned = np.zeros(len(multipliers))
+    if not len(used):
+        return cleaned
+    prices_of = system.matrix[used][:, d:].T
+    cleaned[used] = multipliers[used]
+    equations = NormalEquations(prices_of, np.ones(len(used)), _REGULAR)
+    for _ in range(3):  # again for what damping and rounding left
+        cleaned[used] -= prices_of.T @ equations.solve(prices_of @ cleaned[used])
+    return cleaned
+
+
+def _proof(multipliers: Array, tangent: Minorant, rows: Rows) -> Proof:
+    """Return the gap that multipliers of any origin prove: the bound of ``dual``."""
+    system = rows.system
+    d = len(tangent.f)
+    # A multiplier towards a bound that does not exist proves nothing: it is dropped.
+    impossible = ((multipliers > 0) & np.isinf(system.lower)) | (
+        (multipliers < 0) & np.isinf(system.upper)
+    )
+    multipliers = np.where(impossible, 0.0, usable(multipliers))
+    price, error = column_totals(system.matrix, multipliers, np.zeros(system.matrix.shape[1]))
+    lower, upper = rows.limits
+    rise = tangent.rise(price[:d], error[:d], lower[:d], upper[:d])
+    products = _products(multipliers, tangent.f, system)
+    # Auxiliary variables have no place at the point: they go where they cost most.
+    with np.errstate(invalid="ignore"):
+        free = _largest(price[d:] + error[d:], lower[d:], upper[d:])
+        free = np.maximum(free, _largest(price[d:] - error[d:], lower[d:], upper[d:]))
+        # Products are negative at a point outside the set, where they may cancel the rise.
+        sizes = rise + np.abs(products) + np.sum(np.abs(free))
+        total = float(rise + products + np.sum(free) + (len(free) + 8) * EPS * sizes)
+    return Proof(max(total, 0.0) if np.isfinite(total) else np.inf, multipliers)
+
+
+def _largest(slope: Array, lower: Array, upper: Array) -> Array:
+    """Return max of slope·t over lower <= t <= upper, value by value."""
+    ends = np.where(slope > 0, upper, lower)
+    return np.where(slope == 0, 0.0, slope * ends)
+
+
+def _products(multipliers: Array, f: Array, system: LinearInequalities) -> float:
+    """Return Σ |ν_i| times the distance of row i to the bound that ν_i belongs to, rounded up."""
+    used = np.flatnonzero(multipliers)
+    weights = multipliers[used]
+    bound = np.where(weights > 0, system.lower[used], system.upper[used])
+    # A f - bound, rounded once: a steep multiplier makes the last bit of a distance count.
+    matrix = system.matrix
+    # Slices copy, and of a small system that takes longer than the sums.
+    if len(used) < matrix.shape[0]:
+        matrix = matrix[used]
+    if matrix.shape[1] > len(f):
+        matrix = matrix[:, : len(f)]
+    distance, error = row_totals(matrix, f, -bound)
+    # The distances of a point that is not quite inside may be negative: both signs are rounded up.
+    terms = weights * distance + np.abs(weights) * error
+    return float(np.sum(terms) + (len(terms) + 4) * EPS * np.sum(np.abs(terms)))
+
+
+def _explained(
+    proof: Proof, tangent: Minorant, rows: Rows, bounds: Box, of_curved: tuple[Any, ...] = ()
+) -> Evidence:
+    """Return the evidence that the multipliers of all rows give.
+
+    ``of_curved`` holds the multipliers of curved constraints, which the proof does not use.
+    """
+    explanation = _explanation(proof, tangent, rows, bounds, of_curved)
+    terms = absolute_sum(tangent.slope, tangent.f)
+    reason = _reason(proof.gap, float(terms), rows)
+    evidence = evidence_of(proof.gap, terms, reason, explanation)
+    failure = explanation.failure(tangent.slope, tangent.f)
+    is_searched = failure > UNEXPLAINED and np.isfinite(proof.gap)
+    if not is_searched or len(tangent.f) >= _LONG_FOR_A_SEARCH:
+        return evidence
+    # A proof may use bounds that follow from others; multipliers of what is stated explain more.
+    explain = partial(_by_stated_bounds, proof, explanation, tangent, rows, bounds, of_curved)
+    return evidence._replace(explain=explain)
+
+
+def _by_stated_bounds(
+    proof: Proof,
+    explanation: Explanation,
+    tangent: Minorant,
+    rows: Rows,
+    bounds: Box,
+    of_curved: tuple[Any, ...],
+) -> Explanation:
+    """Return the explanation by a program that knows stated bounds alone, if it leaves less."""
+    further = np.full(rows.system.matrix.shape[1] - len(tangent.f), np.inf)
+    d = len(tangent.f)
+    stated_alone = Box(
+        np.append(np.broadcast_to(bounds.lower, d), -further),
+        np.append(np.broadcast_to(bounds.upper, d), further),
+    )
+    multipliers = by_linear_program(tangent, rows.system, stated_alone)
+    if multipliers is None:
+        return explanation
+    candidates = [proof._replace(multipliers=multipliers)]
+    if not len(further) and not isinstance(tangent, KinkedLoss):
+        # The program's choice of rows, with multipliers exact to rounding.
+        near = _NEARNESS[0]
+        exact = explaining_multipliers(
+            tangent, rows.system, bounds, multipliers > 0, multipliers < 0, near
+        )
+        candidates.append(proof._replace(multipliers=exact))
+    others = [_explanation(one, tangent, rows, bounds, of_curved) for one in candidates]
+    slope = tangent.slope
+    best = min(others, key=lambda one: float(one.failure(slope, tangent.f)))
+    return best if explains_more(best, explanation, slope, tangent.f) else explanation
+
+
+def _explanation(
+    proof: Proof, tangent: Minorant, rows: Rows, bounds: Box, of_curved: tuple[Any, ...]
+) -> Explanation:
+    """Return the multipliers of all rows, and what they leave of the gradient."""
+    d = len(tangent.f)
+    price = rows.system.matrix.T @ proof.multipliers
+    # Auxiliary variables have no slope, and no bounds beside their rows.
+    of_auxiliary = np.max(np.abs(price[d:]), initial=0.0)
+    residual = tangent.slope_towards(price[:d]) - price[:d]
+    of_bounds, stationarity, complementarity = bound_multipliers(residual, tangent.f, bounds)
+    of_rows = _largest_product(proof, tangent.f, rows.system)
+    mu, multipliers = rows.shared_out(proof.multipliers)
+    return Explanation(
+        stationarity=np.maximum(stationarity, of_auxiliary),
+        complementarity=np.maximum(complementarity, of_rows),
+        sum_multiplier=np.asarray(mu),
+        bound_multipliers=of_bounds,
+        row_multipliers=multipliers,
+        row_sizes=rows.sizes,
+        of_curved=of_curved,
+    )
+
+
+def _reason(gap: float, terms: float, rows: Rows) -> str:
+    """Return why a gap is infinite, or more than a certificate promises; else nothing."""
+    if np.isinf(gap):
+        return no_bound(rows.limits)
+    if gap <= _PROMISED * terms:
+        return ""
+    return "no multipliers of the rows prove a smaller gap: the point may be off the minimum"
+
+
+def _largest_product(proof: Proof, f: Array, system: LinearInequalities) -> float:
+    """Return the largest |multiplier| of a row times the distance to the bound it belongs to."""
+    # With auxiliary variables the slack of a row is not known: the gap, which is the sum of all
+    # products, is above each.
+    if system.matrix.shape[1] > len(f):
+        return proof.gap
+    used = np.flatnonzero(proof.multipliers)
+    multipliers = proof.multipliers[used]
+    values = (system.matrix @ f)[used]
+    to_lower = values - system.lower[used]
+    to_upper = system.upper[used] - values
+    distance = np.where(multipliers > 0, to_lower, to_upper)
+    return float(np.max(np.abs(multipliers * distance), initial=0.0))

@@ -1,0 +1,228 @@
+"""The rows of a problem: everything that is neither a bound nor curved, as one linear system."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.constraints import Constraint, LinearInequalities
+from ldpopt.constraints.base import row_forms
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses import Loss
+from ldpopt.solve.certificate.bounds.competitors import propagated, reach
+from ldpopt.solve.certificate.bounds.intervals import Box
+from ldpopt.solve.certificate.cones.compiled_problem import CompiledProblem, compiled_set
+from ldpopt.solve.certificate.prices.forests import Forest, bounds_along, forest_of
+from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.programs.program import stacked
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+Array = NDArray[np.float64]
+
+
+class Rows(NamedTuple):
+    """All rows that are not bounds, over (f, auxiliary variables), and bounds of these.
+
+    Attributes
+    ----------
+    system
+        lower <= A x <= upper, with the columns of f first.
+    limits
+        Bounds of x.
+    has_total
+        Whether the first row is that of the total.
+    sizes
+        How many further rows each constraint has that is neither bounds nor a total; None for a
+        curved one.
+    forest
+        The forest that all rows but the total's make, or None.
+    """
+
+    system: LinearInequalities
+    limits: Box
+    has_total: bool
+    sizes: tuple[int | None, ...]
+    forest: Forest | None
+
+    def shared_out(self, multipliers: Array) -> tuple[float, Array]:
+        """Return μ, and the multipliers of all other rows."""
+        if not self.has_total:
+            return 0.0, multipliers
+        # The Lagrangian in ``certificate`` has + μ (Σf - total), but - ν for all rows.
+        return -float(multipliers[0]), multipliers[1:]
+
+
+class StatedRows:
+    """Rows and curved constraints as cvxpy states them, for the points of any trials.
+
+    Parameters
+    ----------
+    system, curved
+        The rows, and the other constraints.
+    d
+        How many values there are.
+    unit
+        The unit, a power of two, in which the variable counts the frequencies.
+
+    Attributes
+    ----------
+    variable, values
+        The variable, and the frequencies that it stands for.
+    linear, of_curved
+        The forms of the rows, and those of each curved constraint.
+    """
+
+    def __init__(
+        self, system: LinearInequalities, curved: Sequence[Constraint], d: int, unit: float
+    ) -> None:
+        import cvxpy as cp
+
+        self.variable = cp.Variable(d)
+        self.unit = unit
+        self.values = self.variable if unit == 1 else unit * self.variable
+        self.linear = row_forms(_of_values(system, d), self.values, 1)
+        self.of_curved = [member.cone_form(self.values) for member in curved]
+
+    @property
+    def forms(self) -> list[cp.Constraint]:
+        """All forms in one list."""
+        return [*self.linear, *(form for part in self.of_curved for form in part)]
+
+    @cached_property
+    def compiled(self) -> CompiledProblem:
+        """What cvxpy makes of the forms, without an objective: often longer than a proof."""
+        return compiled_set(self.variable, self.forms)
+
+
+class RowsOfTrials:
+    """The rows of a problem for one estimate after the other.
+
+    What the estimates have in common is computed once: all but the bounds. Curved constraints have
+    no rows: without them the set is larger, and what is proved for it holds for the set too.
+
+    Parameters
+    ----------
+    formulation
+        A problem.
+    d
+        How many values there are.
+
+    Attributes
+    ----------
+    curved
+        The convex constraints that have no rows.
+    """
+
+    def __init__(self, formulation: Formulation, d: int) -> None:
+        self._region = formulation.region(d)
+        members = [one for one in formulation.convex_constraints if has_own_rows(one, d)]
+        stated = [_rows_of(member, d) for member in members]
+        linear = [rows for rows in stated if rows is not None]
+        self.curved = [one for one, rows in zip(members, stated, strict=True) if rows is None]
+        extents = [one.extent(d) for one in self.curved]
+        self._extents = [Box(*extent) for extent in extents if extent is not None]
+        self._d = d
+        self._has_total = self._region.total is not None
+        self._system = stacked([*_total_row(self._region.total, d), *linear], d)
+        self._sizes = tuple(None if rows is None else len(rows.lower) for rows in stated)
+        # Auxiliary variables are no values of a tree.
+        is_plain = self._system.matrix.shape[1] == d
+        first = int(self._has_total)
+        self._forest = forest_of(self._system.matrix[first:]) if is_plain else None
+        self._stated: Box | None = None
+        self._limits: Box | None = None
+        self._by_cvxpy: StatedRows | None = None
+
+    def stated_in(self, unit: float) -> StatedRows:
+        """Return the rows and the curved constraints as cvxpy states them in a unit."""
+        if self._by_cvxpy is None or self._by_cvxpy.unit != unit:
+            self._by_cvxpy = StatedRows(self._system, self.curved, self._d, unit)
+        return self._by_cvxpy
+
+    def of(self, loss: Loss, estimate: FrequencyEstimate) -> Rows:
+        """Return the rows with the bounds that a convex loss and one estimate leave."""
+        lower, upper = reach(loss, estimate, self._region)
+        for extent in self._extents:
+            lower = np.maximum(lower, extent.lower)
+            upper = np.minimum(upper, extent.upper)
+        limits = self._propagated(Box(lower, upper))
+        return Rows(self._system, limits, self._has_total, self._sizes, self._forest)
+
+    def _propagated(self, stated: Box) -> Box:
+        """Return bounds of all variables, those of the last trial if the same are stated."""
+        before = self._stated
+        if self._limits is None or before is None or not _are_equal(stated, before):
+            values = Box(*(np.broadcast_to(end, self._d) for end in stated))
+            if self._forest is not None:
+                first = int(self._has_total)
+                values = bounds_along(self._forest, self._system, first, values)
+            further = self._system.matrix.shape[1] - self._d
+            self._limits = propagated(
+                self._system,
+                np.append(values.lower, np.full(further, -np.inf)),
+                np.append(values.upper, np.full(further, np.inf)),
+            )
+            self._stated = stated
+        return self._limits
+
+
+def _of_values(system: LinearInequalities, d: int) -> LinearInequalities:
+    """Return a system with auxiliary variables apart."""
+    has_more = system.matrix.shape[1] > d
+    auxiliary = system.matrix[:, d:] if has_more else None
+    return LinearInequalities(system.matrix[:, :d], system.lower, system.upper, auxiliary)
+
+
+def _are_equal(first: Box, second: Box) -> bool:
+    return np.array_equal(first.lower, second.lower) and np.array_equal(first.upper, second.upper)
+
+
+def _total_row(total: float | None, d: int) -> list[LinearInequalities]:
+    """Return the total as one row, if there is one."""
+    from scipy import sparse
+
+    if total is None:
+        return []
+    everything = sparse.csr_array(np.ones((1, d)))
+    return [LinearInequalities(everything, np.array([total]), np.array([total]))]
+
+
+def _rows_of(member: Constraint, d: int) -> LinearInequalities | None:
+    """Return the rows of a constraint, those that cvxpy finds included; None if it is curved."""
+    rows = member.rows(d)
+    return _linear_rows(member, d) if rows is None else rows
+
+
+def has_own_rows(member: Constraint, d: int) -> bool:
+    """Return whether a constraint's rows are neither the total nor bounds value by value."""
+    return member.total(d) is None and member.box(d) is None
+
+
+def _linear_rows(member: Constraint, d: int) -> LinearInequalities | None:
+    """Return what cvxpy makes of a constraint as linear inequalities in f alone.
+
+    None is returned if it is curved, or needs auxiliary variables.
+    """
+    import cvxpy as cp
+    from scipy import sparse
+
+    variable = cp.Variable(d)
+    forms = member.cone_form(variable)
+    if not forms:
+        return LinearInequalities(sparse.csr_array((0, d)), np.empty(0), np.empty(0))
+    # To compile takes longer than to ask: anything else is curved or needs auxiliary variables.
+    if not all(side.is_affine() for form in forms for side in form.args):
+        return None
+    program = compiled_set(variable, forms).program
+    if not program.cones.linear or program.matrix.shape[1] > d:
+        return None
+    # A x + s = b with s = 0 in the first rows and s >= 0 in the others.
+    right = program.right
+    lower = np.where(np.arange(len(right)) < program.cones.zero, right, -np.inf)
+    return LinearInequalities(program.matrix.tocsr(), lower, right.copy())

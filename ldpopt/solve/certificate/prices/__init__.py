@@ -1,0 +1,1 @@
+"""Multipliers that follow from the gradient: of orders, trees, groups, rows and balls."""

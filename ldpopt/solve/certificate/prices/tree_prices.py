@@ -1,0 +1,325 @@
+"""Prices of orders and hierarchies, node by node, compiled. Importing this module imports numba.
+
+Nodes have the places 1 .. d in any order in which each comes after its parent; 0 stands above the
+roots. The closed forms whose points are priced have imported numba already.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpopt.closed_form.compiling import compiled
+from ldpopt.solve.certificate.bounds.dual import EPS
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+# Distance, relative to the total, at which two values of a chain count as equal.
+_TIED = 1e-12
+
+
+@compiled
+def flows(slope: Array, order: Index, above: Index, sign: int) -> tuple[Array, Array]:
+    """Return the multiplier of each row and what each value receives from below.
+
+    Parameters
+    ----------
+    slope
+        What the rows have to explain, shape (trials, d).
+    order, above
+        The label of nodes 1 .. d, and the node above each; 0 stands above roots.
+    sign
+        Of sign·f a value has no more than its parent.
+
+    Notes
+    -----
+    The row above a value is the only way out of what hangs below: its multiplier is what is left
+    of their slopes, or 0 where that has the sign that only a bound explains.
+    """
+    trials, d = slope.shape
+    passed = np.zeros((trials, d))
+    received = np.zeros((trials, d))
+    for trial in range(trials):
+        for node in range(d, 0, -1):
+            parent = above[node]
+            if parent == 0:
+                continue
+            label = order[node - 1]
+            flow = received[trial, label] - sign * slope[trial, label]
+            if flow > 0.0:
+                passed[trial, label] = flow
+                received[trial, order[parent - 1]] += flow
+    return passed, received
+
+
+@compiled
+def chain_prices(slope: Array, f: Array, level: Array, chain: Index) -> tuple[Array, Array, Array]:
+    """Return the price of each value, what it may be wrong by, and what the rows cost.
+
+    Parameters
+    ----------
+    slope, f
+        Gradients and points, shape (trials, d).
+    level
+        The price of the total, shape (trials,).
+    chain
+        The values from the highest to the lowest.
+
+    Notes
+    -----
+    A row passes on what is left of the slopes above it, or nothing where that has the sign that
+    only a bound explains. Nothing is below the last value.
+    """
+    trials, d = slope.shape
+    price = np.empty((trials, d))
+    error = np.empty((trials, d))
+    cost = np.zeros(trials)
+    for trial in range(trials):
+        of_total = level[trial]
+        left = 0.0
+        received = 0.0
+        for place in range(d):
+            value = chain[place]
+            left += slope[trial, value] - of_total
+            passed = 0.0
+            if place < d - 1 and left > 0.0:
+                passed = left
+                drop = f[trial, value] - f[trial, chain[place + 1]]
+                if drop > 0.0:
+                    cost[trial] += passed * drop
+            # What a value passes on, less what it gets from above; and the size of the two.
+            price[trial, value] = passed + of_total - received
+            error[trial, value] = 8 * EPS * (passed + received + abs(of_total))
+            received = passed
+    return price, error, cost
+
+
+@compiled
+def tree_multipliers(
+    slope: Array, f: Array, is_held: NDArray[np.bool_], order: Index, above: Index
+) -> tuple[Array, Array]:
+    """Return multipliers of the rows f_v = Σ f_c, and the sum Σ f_c of each node.
+
+    Every child c says what the multiplier of its parent would have to be: its own multiplier minus
+    its slope. They agree at a minimum but for rounding, and their mean counts. A child that is held
+    at its bound, 0, only says how small the multiplier may not be.
+    """
+    trials, d = slope.shape
+    multipliers = np.zeros((trials, d))
+    sums = np.zeros((trials, d))
+    wanted = np.zeros(d)
+    smallest = np.zeros(d)
+    free = np.zeros(d, np.int64)
+    held = np.zeros(d, np.int64)
+    for trial in range(trials):
+        wanted[:] = 0.0
+        smallest[:] = -np.inf
+        free[:] = 0
+        held[:] = 0
+        for node in range(d, 0, -1):
+            label = order[node - 1]
+            multiplier = 0.0
+            if free[label] > 0:
+                multiplier = wanted[label] / free[label]
+            elif held[label] > 0:
+                multiplier = smallest[label]
+            multipliers[trial, label] = multiplier
+            parent = above[node]
+            if parent == 0:
+                continue
+            up = order[parent - 1]
+            sums[trial, up] += f[trial, label]
+            needed = multiplier - slope[trial, label]
+            if is_held[trial, label]:
+                held[up] += 1
+                smallest[up] = max(smallest[up], needed)
+            else:
+                free[up] += 1
+                wanted[up] += needed
+    return multipliers, sums
+
+
+def lowest_sums(slope: Array, level: Array, order: Index, above: Index, sign: int) -> Array:
+    """Return min(0, min Σ (slope - level)) over sets closed upwards in the order, (trials,).
+
+    Parameters
+    ----------
+    slope
+        Shape (trials, d).
+    level
+        What each value's slope is less, shape (trials,).
+    order, above, sign
+        As of ``flows``: with sign 1 a set has, with a value, all those above it in its tree, and
+        with sign -1 all those below it.
+    """
+    lowest = _lowest_from_roots if sign > 0 else _lowest_from_leaves
+    # Long arrays come from numpy, which gets them in larger pages: the small ones of compiled code
+    # would take as long as the sweep.
+    sums = np.empty((2, slope.shape[-1] + 1))
+    return np.array(
+        [lowest(*of_trial, order, above, sums) for of_trial in zip(slope, level, strict=True)]
+    )
+
+
+@compiled
+def _lowest_from_roots(
+    slope: Array, level: float, order: Index, above: Index, sums: Array
+) -> float:
+    """Return the lowest sum where a value is taken with all those above it; overwrites sums."""
+    best = sums[0]
+    best[:] = 0.0
+    for node in range(len(slope), 0, -1):
+        # From the root down a branch is taken or left out.
+        whole = best[node] + slope[order[node - 1]] - level
+        best[above[node]] += whole if whole < 0.0 else 0.0
+    return float(best[0])
+
+
+@compiled
+def _lowest_from_leaves(
+    slope: Array, level: float, order: Index, above: Index, sums: Array
+) -> float:
+    """Return the lowest sum where a value is taken with all those below it; overwrites sums."""
+    best, of_branch = sums
+    best[:] = 0.0
+    of_branch[:] = 0.0
+    for node in range(len(slope), 0, -1):
+        # All of a branch, or the best of its own branches.
+        whole = of_branch[node] + slope[order[node - 1]] - level
+        best[above[node]] += whole if whole < best[node] else best[node]
+        of_branch[above[node]] += whole
+    return float(best[0])
+
+
+@compiled
+def add_from_above(slope: Array, order: Index, above: Index, is_leaf: NDArray[np.bool_]) -> None:
+    """Turn the slopes into their sums from the root to each node, and mark the leaves.
+
+    ``slope`` has shape (trials, d), and ``is_leaf`` shape (d,).
+    """
+    trials, d = slope.shape
+    is_leaf[:] = True
+    for node in range(1, d + 1):
+        if above[node] > 0:
+            is_leaf[order[above[node] - 1]] = False
+    for trial in range(trials):
+        for node in range(1, d + 1):
+            if above[node] > 0:
+                slope[trial, order[node - 1]] += slope[trial, order[above[node] - 1]]
+
+
+@compiled
+def moments_of_leaves(slope: Array, f: Array, is_leaf: NDArray[np.bool_]) -> Array:
+    """Return six numbers of the leaves, shape (trials, 6).
+
+    The lowest slope, the mean slope, Σ f, and with slopes above their mean Σ g, Σ g f and Σ g².
+
+    Parameters
+    ----------
+    slope, f
+        Shape (trials, d).
+    is_leaf
+        Which nodes count, shape (d,): at least one.
+    """
+    trials, d = slope.shape
+    result = np.empty((trials, 6))
+    for trial in range(trials):
+        count = 0
+        lowest = np.inf
+        whole = 0.0
+        size = 0.0
+        for v in range(d):
+            if is_leaf[v]:
+                count += 1
+                lowest = min(lowest, slope[trial, v])
+                whole += slope[trial, v]
+                size += f[trial, v]
+        mean = whole / count
+        rest = 0.0
+        along = 0.0
+        squares = 0.0
+        for v in range(d):
+            if is_leaf[v]:
+                above = slope[trial, v] - mean
+                rest += above
+                along += above * f[trial, v]
+                squares += above * above
+        result[trial] = (lowest, mean, size, rest, along, squares)
+    return result
+
+
+@compiled
+def smallest_product(slope: Array, f: Array, caps: Array, total: float, chain: Index) -> Array:
+    """Return lower bounds of min g·s over 0 <= s <= caps that fall along a chain, (trials,).
+
+    Parameters
+    ----------
+    slope, f
+        g, and points of which only blocks between 0 and their caps are used, shape (trials, d).
+    caps
+        Upper bounds, shape (d,).
+    total
+        Σ s.
+    chain
+        The values from the highest to the lowest.
+    """
+    trials = len(slope)
+    result = np.empty(trials)
+    for trial in range(trials):
+        level = _level_of_blocks(slope[trial], f[trial], caps, total, chain)
+        product, lowest_mean = _product_at(level, slope[trial], caps, total, chain)
+        if lowest_mean < 0.0:
+            other, _ = _product_at(level + lowest_mean, slope[trial], caps, total, chain)
+            product = max(product, other)
+        result[trial] = product
+    return result
+
+
+@compiled
+def _level_of_blocks(slope: Array, f: Array, caps: Array, total: float, chain: Index) -> float:
+    """Return the mean slope of the blocks between 0 and their caps; 0 without such blocks."""
+    count = 0
+    moment = 0.0
+    begin = 0
+    of_block = 0.0
+    cap = total
+    # Closed forms put values into a block, and at its cap, but for rounding.
+    near = _TIED * total
+    d = len(chain)
+    for place in range(d):
+        value = chain[place]
+        cap = caps[value] if caps[value] < cap else cap
+        of_block += slope[value]
+        height = f[value]
+        # The last value of a block has the tightest cap.
+        if place == d - 1 or f[chain[place + 1]] < height - near:
+            if near < height < cap - near:
+                count += place + 1 - begin
+                moment += of_block
+            begin = place + 1
+            of_block = 0.0
+    return moment / count if count else 0.0
+
+
+@compiled
+def _product_at(
+    level: float, slope: Array, caps: Array, total: float, chain: Index
+) -> tuple[float, float]:
+    """Return the bound at a level, and the lowest mean of g - level over a begin of the chain."""
+    product = level * total
+    cap = total
+    running = 0.0
+    lowest = 0.0
+    lowest_mean = 0.0
+    for place in range(len(chain)):
+        value = chain[place]
+        # What is higher than this cap ends before this value.
+        tighter = caps[value] if caps[value] < cap else cap
+        product += (cap - tighter) * lowest
+        cap = tighter
+        running += slope[value] - level
+        lowest = running if running < lowest else lowest
+        mean = running / (place + 1)
+        lowest_mean = mean if mean < lowest_mean else lowest_mean
+    return product + cap * lowest, lowest_mean

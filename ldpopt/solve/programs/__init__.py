@@ -1,0 +1,1 @@
+"""Linear, quadratic and cone programs, and the solvers that take them."""
