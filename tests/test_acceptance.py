@@ -206,6 +206,25 @@ def test_a_solver_is_behind_a_closed_form_that_is_beyond_double_precision(trials
         CLS.solve(start, path="closed-form")
 
 
+def test_beyond_double_precision_an_error_is_better_than_an_inaccurate_point():
+    """The last bit of these estimates is worth more than the total, for solvers too."""
+    problem = Problem(LeastSquares(), [Bounds(0.0, 0.8), SumsTo(1.0)])
+    estimate = FrequencyEstimate([[0.1, 0.2], [1e17, 1e17]])
+
+    def evaluate():
+        raise PrecisionError("trial 1 is beyond double precision")
+
+    for trial in (0, 1):
+        match = closed_form_for(problem, estimate[trial])._replace(evaluate=evaluate)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("ldpopt.solve.planner.closed_form_for", lambda *_, m=match: m)
+            if trial == 0:
+                assert problem.solve(estimate[trial]).status == "optimal"
+                continue
+            with pytest.raises(PrecisionError, match="trial 1 is beyond double precision"):
+                problem.solve(estimate[trial])
+
+
 def test_no_solver_is_behind_the_closed_form_of_a_long_vector(monkeypatch):
     """It would take minutes for what the form says at once."""
     assert CLS.plan(F).again is not None

@@ -9,9 +9,10 @@ from typing import Any, Literal
 import numpy as np
 
 from ldpopt import validate
-from ldpopt.errors import InvalidInputError, PrecisionError, UnsupportedProblemError
+from ldpopt.errors import InvalidInputError, PrecisionError, SolverError, UnsupportedProblemError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
+from ldpopt.solve.acceptance.judge import judge
 from ldpopt.solve.feasibility import LARGEST
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths import convex_concave, mixture_weights
@@ -21,7 +22,7 @@ from ldpopt.solve.plan import Again, Outcome, Path, Plan, Run, with_others
 from ldpopt.solve.polish import polish
 from ldpopt.solve.programs import solvers
 from ldpopt.solve.programs.solvers import COLD, Running
-from ldpopt.solve.status import ACCURACIES, Accuracy
+from ldpopt.solve.status import ACCURACIES, Accuracy, Status
 
 PathChoice = Literal["auto", "closed-form", "iterative", "conic"]
 _PATHS = dict.fromkeys(("auto", "closed-form", "iterative", "conic"))
@@ -119,10 +120,11 @@ class Planner:
         def run() -> Outcome:
             try:
                 return Outcome(match.evaluate())
-            except PrecisionError:
-                return _trial_by_trial(formulation, start, again)
+            except PrecisionError as error:
+                return _trial_by_trial(plan, start, request.accuracy, error)
 
-        return Plan(*_by_form(formulation, match), run, again)
+        plan = Plan(*_by_form(formulation, match), run, again)
+        return plan
 
     def _by_algorithm(
         self, formulation: Formulation, start: FrequencyEstimate, request: Request
@@ -271,22 +273,35 @@ def _takes_solver(formulation: Formulation, d: int) -> bool:
     return d <= LARGEST and formulation.loss.convex and _has_convex_set(formulation)
 
 
-def _trial_by_trial(formulation: Formulation, start: FrequencyEstimate, again: Again) -> Outcome:
-    """Return the points of the closed form, and those of a solver for the trials that it fails."""
+def _trial_by_trial(
+    plan: Plan, start: FrequencyEstimate, accuracy: Accuracy, error: PrecisionError
+) -> Outcome:
+    """Return the points of the closed form, and those of a solver for the trials that it fails.
+
+    Raises
+    ------
+    PrecisionError
+        The error of the form, where the solver has no optimal point either.
+    """
+    formulation = plan.formulation
+    assert plan.again is not None  # the planner gave one
     points = np.empty(start.frequencies.shape)
     seconds = []
     for trial in np.ndindex(points.shape[:-1]):
         one = start[trial]
         match = closed_form_for(formulation, one)
-        # By itself a trial may have no form.
-        if match is not None:
+        assert match is not None  # by the types of loss and constraints, as for all trials
+        try:
+            points[trial] = match.evaluate()
+        except PrecisionError:
             try:
-                points[trial] = match.evaluate()
-                continue
-            except PrecisionError:
-                pass
-        seconds.append(again(one))
-        points[trial] = seconds[-1].frequencies
+                second = plan.again(one)
+            except SolverError:
+                raise error from None
+            if judge(formulation, one, second, plan, accuracy).status is not Status.OPTIMAL:
+                raise error from None
+            points[trial] = second.frequencies
+            seconds.append(second)
     # Together trials share a tolerance that each meets by itself.
     return with_others(Outcome(points), points, seconds) if seconds else Outcome(points)
 
