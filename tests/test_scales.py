@@ -25,6 +25,7 @@ from ldpopt.constraints import (
 from ldpopt.errors import LdpoptWarning
 from ldpopt.losses import (
     Huber,
+    KullbackLeibler,
     L1To,
     LeastAbsolute,
     LeastSquares,
@@ -182,3 +183,20 @@ def test_a_violation_counts_in_the_unit_of_the_set(constraints, met, missed):
 def test_a_constraint_that_does_not_say_its_numbers_has_the_unit_of_frequencies():
     inside = Custom(lambda f: [f[0] <= 1e-10], name="small")
     assert certify(Problem(SQUARES, [inside]), [1e-10, 0.0], [1e-10, 0.0]).size == 1
+
+
+@pytest.mark.parametrize("total", [1e5, 1e9, 1e12])
+def test_a_divergence_of_counts_is_that_of_shares(total):
+    """Under a smooth shape a cone solver takes it, whose numbers must be near 1."""
+    rng = np.random.default_rng(0)
+    shares = np.maximum(rng.dirichlet(np.ones(12)) + rng.normal(0, 0.02, 12), 1e-4)
+
+    def solved(unit):
+        smooth = Smooth(total_variation=0.5 * unit)
+        sets = [NonNegative(), SumsTo(unit), smooth]
+        return Problem(KullbackLeibler(), sets).solve(shares * unit)
+
+    counts = solved(total)
+    assert counts.path == "conic"
+    assert counts.status is Status.OPTIMAL
+    assert_allclose(counts.frequencies / total, solved(1.0).frequencies, atol=1e-7)

@@ -31,6 +31,18 @@ _LOOSE = 1e-6
 _EPS = float(np.finfo(np.float64).eps)
 
 
+# Sums up to 2¹⁰ from 1 are taken as they are, and all units are normal numbers.
+_NEAR_ONE = 10
+_FARTHEST = 1000
+
+
+def _unit_of(mass: Array) -> Array:
+    """Return the power of two next to each sum, 1 for sums near it."""
+    exponent = np.frexp(mass)[1] - 1
+    is_far = (np.abs(exponent) > _NEAR_ONE) & (np.abs(exponent) < _FARTHEST)
+    return np.ldexp(1.0, np.where(is_far & np.isfinite(mass), exponent, 0))
+
+
 class _Divergence(SeparableLoss):
     """Base class of Σ f_v log(f_v / r_v) with r >= 0: where r_v = 0, f_v must be zero."""
 
@@ -83,12 +95,16 @@ class _Divergence(SeparableLoss):
         return np.zeros(upper.shape), upper
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
-        """Return r over its sum, and the logarithm of that sum, once per value."""
+        """Return r over its sum, and the logarithm of that sum, once per value.
+
+        Of a sum far from 1 its power of two stays with r.
+        """
         positive = np.maximum(self.target(estimate), 0.0)
-        # Without its mass the reference is of order 1/d, whatever the scale of the estimate.
+        # Without its mass the reference is of order 1/d, and with its unit as large as f is.
         mass = positive.sum(axis=-1, keepdims=True)
-        log_mass = np.broadcast_to(np.log(mass), positive.shape)
-        return positive / mass, log_mass
+        unit = _unit_of(mass)
+        log_mass = np.broadcast_to(np.log(mass / unit), positive.shape)
+        return positive / mass * unit, log_mass
 
     def cone_form(
         self,
@@ -96,7 +112,7 @@ class _Divergence(SeparableLoss):
         data: tuple[Any, ...],
         constants: tuple[float, ...],
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
-        """Return -Σ g_v entr(u_v) - log(s) Σ f_v with f = g u and r = s g, Σ g = 1.
+        """Return -Σ g_v entr(u_v) - log(s) Σ f_v with f = g u and r = s g; see ``data``.
 
         In u the exponential cones have arguments near 1, however small the frequencies are.
         """
