@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
+from ldpopt.closed_form.units import own_units
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.expressions import in_uniform_units
@@ -29,18 +30,6 @@ _LONG = 700.0
 _LOOSE = 1e-6
 
 _EPS = float(np.finfo(np.float64).eps)
-
-
-# Sums up to 2¹⁰ from 1 are taken as they are, and all units are normal numbers.
-_NEAR_ONE = 10
-_FARTHEST = 1000
-
-
-def _unit_of(mass: Array) -> Array:
-    """Return the power of two next to each sum, 1 for sums near it."""
-    exponent = np.frexp(mass)[1] - 1
-    is_far = (np.abs(exponent) > _NEAR_ONE) & (np.abs(exponent) < _FARTHEST)
-    return np.ldexp(1.0, np.where(is_far & np.isfinite(mass), exponent, 0))
 
 
 class _Divergence(SeparableLoss):
@@ -102,7 +91,7 @@ class _Divergence(SeparableLoss):
         positive = np.maximum(self.target(estimate), 0.0)
         # Without its mass the reference is of order 1/d, and with its unit as large as f is.
         mass = positive.sum(axis=-1, keepdims=True)
-        unit = _unit_of(mass)
+        unit = own_units(mass)
         log_mass = np.broadcast_to(np.log(mass / unit), positive.shape)
         return positive / mass * unit, log_mass
 

@@ -13,12 +13,13 @@ All units are powers of two, so that no number is rounded.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ldpopt.closed_form.units import own_unit
 
 Array = NDArray[np.float64]
 
@@ -28,21 +29,8 @@ _WORTHWHILE = 4
 # Steps of least squares for the logarithms, which settle within a few dozen.
 _STEPS = 200
 
-
-# Numbers up to 2¹⁰ apart from 1 are taken as they are.
-_NEAR_ONE = 10
 # Largest frequencies down to this are taken as they are: those of long vectors are small.
 _SMALL = 2.0**-30
-# Powers beyond, and their inverses, are no normal doubles.
-_FARTHEST = 1000
-
-
-def own_unit(size: float) -> float:
-    """Return the power of two next to a size >= 0; 1 for sizes near it, and for 0."""
-    if not 0 < size < np.inf:
-        return 1.0
-    exponent = math.frexp(size)[1] - 1
-    return float(2.0**exponent) if _NEAR_ONE < abs(exponent) < _FARTHEST else 1.0
 
 
 def unit_of_size(size: float) -> float:

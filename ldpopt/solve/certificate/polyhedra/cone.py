@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form.parts import absolute_sum
+from ldpopt.closed_form.units import own_unit
 from ldpopt.constraints import LinearInequalities
 from ldpopt.solve.certificate.bounds.evidence import (
     UNEXPLAINED,
@@ -25,7 +26,7 @@ from ldpopt.solve.certificate.cones.cone_gap import TARGET, cone_gap
 from ldpopt.solve.certificate.cones.convex_program import certify_program
 from ldpopt.solve.certificate.polyhedra.row_programs import bounds_of
 from ldpopt.solve.certificate.polyhedra.rows import Rows, RowsOfTrials, StatedRows
-from ldpopt.solve.programs.units import frequency_unit, own_unit
+from ldpopt.solve.programs.units import frequency_unit
 
 Array = NDArray[np.float64]
 
