@@ -109,11 +109,7 @@ def one_root(
         mixed = filled(smallest, largest, total - _row_sums(smallest), _row_sums)
         chosen = differ(mixed, f[doubtful]).any(axis=-1)
         f[doubtful[chosen]] = mixed[chosen]
-    missed = np.abs(total - f.sum(axis=-1))
-    if (missed > MISSED * abs(total)).any():
-        f = _within_reach(f, box, total)
-        missed = np.abs(total - f.sum(axis=-1))
-    _require_total(missed, f, box, total)
+    _require_total(np.abs(total - f.sum(axis=-1)), f, box, total)
     return f
 
 
@@ -493,23 +489,6 @@ def _shared(f: Array, box: tuple[Array, Array], total: float, *, is_steep: bool)
                 return in_proportion(f, box, rest, _row_sums)
     f += is_free * share
     return np.clip(f, lower, upper, out=f)
-
-
-def _within_reach(f: Array, box: tuple[Array, Array], total: float) -> Array:
-    """Return f with the missing sum shared in proportion to how far bounds let each value move.
-
-    Where the last bit of an estimate is worth more than the distance to a bound, no value takes an
-    equal share of the rest.
-    """
-    lower, upper = box
-    rest = total - sums(f)
-    distance = np.where(rest > 0, upper - f, f - lower)
-    # With infinite distance, or a sum that is infinite, there is nothing to share by.
-    distance = np.where(np.isfinite(distance), distance, 0.0)
-    largest = sums(distance)
-    share = np.divide(np.abs(rest), largest, out=np.zeros(rest.shape), where=largest > 0)
-    moved: Array = f + np.sign(rest) * np.minimum(share, 1.0) * distance
-    return np.clip(moved, lower, upper)
 
 
 def in_proportion(

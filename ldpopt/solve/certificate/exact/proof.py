@@ -20,7 +20,7 @@ from ldpopt.immutable import Immutable
 from ldpopt.losses import GaussianMLE, LeastSquares, Loss, WeightedLeastSquares
 from ldpopt.solve.certificate import shown
 from ldpopt.solve.certificate.exact import box as exact_box
-from ldpopt.solve.certificate.exact import likelihoods as balls
+from ldpopt.solve.certificate.exact import likelihoods
 from ldpopt.solve.certificate.exact import rows as exact_rows
 from ldpopt.solve.formulation import Formulation, Region
 from ldpopt.tables import html_of
@@ -31,7 +31,7 @@ Prove = Callable[[Formulation, FrequencyEstimate, Array, Region], exact_box.Exac
 """From a problem, one estimate, one vector and the region of the problem to what is proved."""
 
 _SQUARES = (LeastSquares, WeightedLeastSquares)
-_ON_BOXES = (*_SQUARES, GaussianMLE, *balls.LOSSES)
+_ON_BOXES = (*_SQUARES, GaussianMLE, *likelihoods.LOSSES)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -148,11 +148,11 @@ def _method(formulation: Formulation, start: FrequencyEstimate) -> Prove:
     d = start.d
     _require_known_parts(formulation)
     if formulation.region(d).is_box:
-        if not isinstance(loss, balls.LOSSES):
+        if not isinstance(loss, likelihoods.LOSSES):
             return exact_box.exact
         # An error now if it is missing, not in the first trial.
-        balls.library()
-        return balls.exact
+        likelihoods.library()
+        return likelihoods.exact
     if not _is_plain(loss, start):
         raise UnsupportedProblemError(
             f"an exact certificate of {loss!r} takes bounds and one total, not "
