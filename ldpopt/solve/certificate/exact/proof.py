@@ -1,8 +1,8 @@
 """Certificates in exact arithmetic: ``certify(..., exact=True)``.
 
 Doubles are rational numbers, so that the question whether a vector is optimal has an exact answer
-wherever the KKT conditions are rational: for squares on boxes and polyhedra (``exact_box``,
-``exact_rows``). Likelihoods have logarithms; ``balls`` encloses theirs.
+wherever the KKT conditions are rational: for squares on boxes and polyhedra (``box``,
+``rows``). Likelihoods have logarithms; ``likelihoods`` encloses theirs.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ def exact_certificate(
     -----
     Theorem: for a strictly convex loss the vector that satisfies the KKT conditions is the only
     minimiser. They are checked in integers or fractions, with no tolerance, and sides or rows that
-    do not satisfy them are replaced until they do. Cost: see ``exact_box``, ``exact_rows`` and
-    ``balls``.
+    do not satisfy them are replaced until they do. Cost: see ``box``, ``rows`` and
+    ``likelihoods``.
 
     Examples
     --------
