@@ -69,7 +69,6 @@ def test_the_first_sweep_sums_what_counts(kind):
         case.counted.sum(),
         case.counted @ case.slope,
         case.counted @ np.nan_to_num(case.normal),
-        np.abs(case.slope * case.f).sum(),
     )
     assert_allclose(kernels.means(*case[:4]), expected, rtol=1e-12)
 
@@ -97,7 +96,22 @@ def test_the_third_sweep_chooses_what_is_open(kind, mu, steepest):
     sums = kernels.turned(*case[:4], (level, middle, mu))
     assert_allclose(sums.lowest, turned.min(), rtol=1e-12)
     assert_allclose(sums.rise, turned @ case.height, rtol=1e-11)
-    assert_allclose(sums.along, normal @ case.f, rtol=1e-11)
+    away = case.f if kind == kernels.GIVEN else case.f - case.rule.reference
+    assert_allclose(sums.along, normal @ away, rtol=1e-11)
     assert_allclose(sums.size, np.abs(normal * case.height).sum(), rtol=1e-12)
-    if kind != kernels.GIVEN:
-        assert_allclose(sums.of_reference, normal @ case.rule.reference, rtol=1e-11)
+    assert_allclose(sums.terms, np.abs(case.slope * case.f).sum(), rtol=1e-12)
+    assert_allclose(sums.mass, case.height.sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_first_two_sweeps_may_look_at_one_block_of_several(kind):
+    """Of three blocks, of which the last is short, every second one has the first and the last."""
+    case = case_of(kind)
+    counted = case.counted.copy()
+    counted[BLOCK : 2 * BLOCK] = 0.0
+    normal = np.nan_to_num(case.normal)
+    sums = (counted.sum(), counted @ case.slope, counted @ normal)
+    assert_allclose(kernels.means(*case[:4], 2), sums, rtol=1e-12)
+    off = normal - 0.3
+    expected = (np.sum(counted * off * (case.slope - 0.2)), np.sum(counted * off**2))
+    assert_allclose(kernels.products(*case[:4], 0.2, 0.3, 2), expected, rtol=1e-11)

@@ -378,6 +378,9 @@ class Linear(Polyhedron):
             )
         self.lower, self.upper = bounds.box(m)
         self._exponents = _exponents_of(matrix)
+        # One row that is mostly full is read several times as fast as a vector.
+        is_full = m == 1 and 2 * matrix.nnz >= matrix.shape[1]
+        self._vector = closed(self._only_row()) if is_full else None
 
     @property
     def latex(self) -> str:
@@ -391,6 +394,23 @@ class Linear(Polyhedron):
 
         return sparse.csr_array(self._parts, shape=self.shape)
 
+    @property
+    def row(self) -> Array:
+        """The coefficients of the only row in its own unit, as a vector, shape (d,)."""
+        return self._only_row() if self._vector is None else self._vector
+
+    def _only_row(self) -> Array:
+        row: Array = self.rows(self.shape[1]).matrix.toarray().ravel()
+        return row
+
+    def violation(self, f: Array) -> Array:
+        """Return the largest violation of a row."""
+        if self._vector is None or f.shape[-1] != self.shape[1]:
+            return super().violation(f)
+        value = f @ self._vector
+        (lower,), (upper,) = self.ends
+        return np.asarray(np.maximum(np.maximum(lower - value, value - upper), 0.0))
+
     def validate_for(self, d: int) -> None:
         """Raise an error unless A has d columns."""
         if self.shape[1] != d:
@@ -401,11 +421,17 @@ class Linear(Polyhedron):
     def rows(self, d: int) -> LinearInequalities:
         """Return A with its bounds, each row in its own unit."""
         matrix = self.matrix
+        if self._exponents.any():
+            of_entries = np.repeat(self._exponents, np.diff(matrix.indptr))
+            matrix.data = np.ldexp(matrix.data, -of_entries)
+        return LinearInequalities(matrix, *self.ends)
+
+    @property
+    def ends(self) -> tuple[Array, Array]:
+        """The lower and upper bounds, each in the unit of its row, shape (m,)."""
         if not self._exponents.any():
-            return LinearInequalities(matrix, self.lower, self.upper)
-        of_entries = np.repeat(self._exponents, np.diff(matrix.indptr))
-        matrix.data = np.ldexp(matrix.data, -of_entries)
-        return LinearInequalities(matrix, self._in_units(self.lower), self._in_units(self.upper))
+            return self.lower, self.upper
+        return self._in_units(self.lower), self._in_units(self.upper)
 
     def _in_units(self, bounds: Array) -> Array:
         """Return bounds in the units of their rows; those beyond all doubles are the largest."""

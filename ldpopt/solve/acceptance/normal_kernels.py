@@ -1,8 +1,11 @@
-"""The three sweeps that ``slope_gap`` takes over a long vector, compiled. Imports numba.
+"""The sweeps that ``slope_gap`` takes over a long vector, compiled. Imports numba.
 
 The normal n of a ball or a row is computed from the point and the reference where it is used, in
 each sweep anew: that takes less time than to write it and to read it back. A value counts by its
 height h above its lower bound, or by nothing where n is open.
+
+The first two sweeps find a multiplier, and a part of the values is enough for them: at a minimum
+any two of these that no bound holds tell it. The third one bounds the gap, whatever it is.
 """
 
 from __future__ import annotations
@@ -74,27 +77,32 @@ def rule(
 
 
 class Means(NamedTuple):
-    """Σ h, Σ h g, Σ h n and Σ |g f|; where a slope is no number, the last one is none either."""
+    """Σ h, Σ h g and Σ h n."""
 
     mass: float
     slopes: float
     normals: float
-    terms: float
 
 
-def means(rule: Rule, slope: Array, f: Array, height: Array) -> Means:
-    """Return the sums of the first sweep; all arrays have shape (d,)."""
-    lanes = np.zeros((4, BLOCK))
-    _add_means(rule, slope, f, height, lanes)
+def means(rule: Rule, slope: Array, f: Array, height: Array, every: int = 1) -> Means:
+    """Return the sums of the first sweep over one block of so many; arrays have shape (d,)."""
+    lanes = np.zeros((3, BLOCK))
+    _add_means(rule, slope, f, height, every, lanes)
     return Means(*lanes.sum(axis=1).tolist())
 
 
 def products(
-    rule: Rule, slope: Array, f: Array, height: Array, level: float, middle: float
+    rule: Rule,
+    slope: Array,
+    f: Array,
+    height: Array,
+    level: float,
+    middle: float,
+    every: int = 1,
 ) -> tuple[float, float]:
-    """Return Σ h (n - middle)(g - level) and Σ h (n - middle)²."""
+    """Return Σ h (n - middle)(g - level) and Σ h (n - middle)² over one block of so many."""
     lanes = np.zeros((2, BLOCK))
-    _add_products(rule, slope, f, height, level, middle, lanes)
+    _add_products(rule, slope, f, height, level, middle, every, lanes)
     along, squares = lanes.sum(axis=1).tolist()
     return along, squares
 
@@ -106,15 +114,18 @@ class Turned(NamedTuple):
     ----------
     lowest, rise
         The smallest t, and Σ h t.
-    along, of_reference, size
-        Σ n f, Σ n r and Σ |n h|.
+    along, size
+        Σ n (f - r), or Σ n f of a normal that is given, and Σ |n h|.
+    terms, mass
+        Σ |g f|, no number where a slope is none, and Σ h.
     """
 
     lowest: float
     rise: float
     along: float
-    of_reference: float
     size: float
+    terms: float
+    mass: float
 
 
 def turned(
@@ -124,20 +135,19 @@ def turned(
 
     It is the number that makes t zero where μ > 0, and opposes the slope where μ is 0.
     """
-    lanes = np.zeros((5, BLOCK))
+    lanes = np.zeros((6, BLOCK))
     lanes[0] = np.inf
     _add_turned(rule, slope, f, height, levels, lanes)
     return Turned(float(lanes[0].min()), *lanes[1:].sum(axis=1).tolist())
 
 
 @compiled
-def _add_means(rule: Rule, slope: Array, f: Array, height: Array, lanes: Array) -> None:
+def _add_means(rule: Rule, slope: Array, f: Array, height: Array, every: int, lanes: Array) -> None:
     kind, reference, weights, step, near, factor = rule
     mass = lanes[0]
     slopes = lanes[1]
     normals = lanes[2]
-    terms = lanes[3]
-    for start in range(0, len(f), BLOCK):
+    for start in range(0, len(f), BLOCK * every):
         count = min(BLOCK, len(f) - start)
         x = f[start : start + count]
         g = slope[start : start + count]
@@ -151,7 +161,6 @@ def _add_means(rule: Rule, slope: Array, f: Array, height: Array, lanes: Array) 
             mass[k] += weight
             slopes[k] += weight * g[k]
             normals[k] += weight * n if n == n else 0.0
-            terms[k] += abs(g[k] * x[k])
 
 
 @compiled
@@ -162,12 +171,13 @@ def _add_products(
     height: Array,
     level: float,
     middle: float,
+    every: int,
     lanes: Array,
 ) -> None:
     kind, reference, weights, step, near, factor = rule
     along = lanes[0]
     squares = lanes[1]
-    for start in range(0, len(f), BLOCK):
+    for start in range(0, len(f), BLOCK * every):
         count = min(BLOCK, len(f) - start)
         x = f[start : start + count]
         g = slope[start : start + count]
@@ -195,8 +205,9 @@ def _add_turned(
     lowest = lanes[0]
     rise = lanes[1]
     along = lanes[2]
-    of_reference = lanes[3]
-    size = lanes[4]
+    size = lanes[3]
+    terms = lanes[4]
+    mass = lanes[5]
     level, middle, mu = levels
     per_slope = 1.0 / mu if mu > 0.0 else 1.0
     for start in range(0, len(f), BLOCK):
@@ -216,6 +227,7 @@ def _add_turned(
             t = left + mu * (n - middle)
             lowest[k] = t if t < lowest[k] else lowest[k]
             rise[k] += t * h[k]
-            along[k] += n * x[k]
-            of_reference[k] += n * r[k]
+            along[k] += n * (x[k] if kind == GIVEN else x[k] - r[k])
             size[k] += abs(n * h[k])
+            terms[k] += abs(g[k] * x[k])
+            mass[k] += h[k]

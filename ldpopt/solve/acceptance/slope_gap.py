@@ -30,7 +30,7 @@ from ldpopt.constraints import Constraint, Linear
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.acceptance.quick_gap import inner
 from ldpopt.solve.certificate.bounds.dual import EPS
-from ldpopt.solve.certificate.bounds.evidence import SizedGap
+from ldpopt.solve.certificate.bounds.evidence import CLEAR, SizedGap, is_within
 from ldpopt.solve.certificate.box.slopes import slope_of
 from ldpopt.solve.certificate.prices.normals import Normal, log_ratios, normal_of, plain_slack
 from ldpopt.solve.formulation import Formulation
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from ldpopt.solve.acceptance.normal_kernels import Rule, Turned
 
 Array = NDArray[np.float64]
+
+# Of how many blocks of a long vector one is looked at first for μ.
+_PART = 16
 
 # Distance to the reference, relative to the largest value, below which a value counts as equal to
 # it: closed forms put it there but for rounding. Any choice here proves something.
@@ -137,13 +140,13 @@ class _Row(NamedTuple):
 
 def _row_at(cut: Constraint, f: Array) -> _Row:
     """Return the side of a row that f is nearer to."""
-    rows = cut.rows(f.shape[-1])
-    assert rows is not None  # ``_is_one_row``
-    coefficients = rows.matrix.toarray().ravel()
+    assert isinstance(cut, Linear)  # ``_is_one_row``
+    coefficients = cut.row
+    (lower,), (upper,) = cut.ends
     value = f @ coefficients
-    below = value - rows.lower[0]
-    above = rows.upper[0] - value
-    is_equation = bool(rows.lower[0] == rows.upper[0])
+    below = value - lower
+    above = upper - value
+    is_equation = bool(lower == upper)
     is_upper = (above <= below) | is_equation
     distance = np.where(is_upper, above, below)
     is_active = np.isfinite(distance)
@@ -233,10 +236,22 @@ def _long_facing(cut: Constraint, f: Array) -> _LongFacing:
         weights = np.ones(1) if ball.weights is None else ball.weights
         rule = normal_kernels.rule(normal_kernels.ONE_NORM, reference, 1.0, weights, near)
     else:
-        length = float(np.linalg.norm(f - reference))
-        per_length = 1.0 / length if length > 0 else 0.0
-        rule = normal_kernels.rule(normal_kernels.TWO_NORM, reference, per_length)
-    return _LongFacing(rule, lambda turned, _: ball.radius - turned.along + turned.of_reference)
+        return _facing_two_norm(reference, ball.radius)
+    return _LongFacing(rule, lambda turned, _: ball.radius - turned.along)
+
+
+def _facing_two_norm(reference: Array, radius: float) -> _LongFacing:
+    """Return the normal (f - r)/radius, so that no sweep has to find the norm of f - r first."""
+    from ldpopt.solve.acceptance import normal_kernels
+
+    per_radius = 1.0 / radius if radius > 0 else 0.0
+
+    def slack(turned: Turned, _: Callable[[slice], Array]) -> float:
+        # The slack is radius ‖n‖ - n·(f - r).
+        along = turned.along
+        return math.sqrt(radius * along) - along
+
+    return _LongFacing(normal_kernels.rule(normal_kernels.TWO_NORM, reference, per_radius), slack)
 
 
 def _further(normal: Array, f: Array, reference: Array, chosen: Callable[[slice], Array]) -> float:
@@ -259,24 +274,36 @@ def _further(normal: Array, f: Array, reference: Array, chosen: Callable[[slice]
 def _gap_of_long(
     cut: Constraint, slope: Array, f: Array, above: Array, left: float
 ) -> SizedGap | None:
-    """Return the bound of one long vector in three compiled sweeps; see ``_add_normal``."""
+    """Return the bound of one long vector in compiled sweeps; see ``_add_normal``."""
+    facing = _long_facing(cut, f)
+    bound = _bound_of_long(facing, slope, f, above, left, _PART)
+    if bound is None or is_within(bound.gap, bound.terms, CLEAR):
+        return bound
+    # The few values that no bound holds may all be in the other blocks.
+    return _bound_of_long(facing, slope, f, above, left, 1)
+
+
+def _bound_of_long(
+    facing: _LongFacing, slope: Array, f: Array, above: Array, left: float, every: int
+) -> SizedGap | None:
+    """Return the bound of the μ that one block of so many values tells."""
     from ldpopt.solve.acceptance import normal_kernels
 
-    facing = _long_facing(cut, f)
-    sums = normal_kernels.means(facing.rule, slope, f, above)
-    # Not a number either.
-    if not np.isfinite(sums.terms):
-        return None
-    mass = max(sums.mass, np.finfo(np.float64).tiny)
-    level = sums.slopes / mass
-    middle = sums.normals / mass
-    along, squares = normal_kernels.products(facing.rule, slope, f, above, level, middle)
-    mu = float(_price(np.asarray(along), np.asarray(squares), facing.is_equation))
-    turned = normal_kernels.turned(facing.rule, slope, f, above, (level, middle, mu))
+    # What is infinite or no number in a part of the values is so in the sums over all.
     with np.errstate(over="ignore", invalid="ignore"):
+        sums = normal_kernels.means(facing.rule, slope, f, above, every)
+        mass = max(sums.mass, np.finfo(np.float64).tiny)
+        level = sums.slopes / mass
+        middle = sums.normals / mass
+        products = normal_kernels.products(facing.rule, slope, f, above, level, middle, every)
+        along, squares = (np.asarray(product) for product in products)
+        mu = float(_price(along, squares, facing.is_equation))
+        turned = normal_kernels.turned(facing.rule, slope, f, above, (level, middle, mu))
+        if not np.isfinite(turned.terms):
+            return None
         slack = facing.slack(turned, lambda part: middle - (slope[part] - level) / (mu or 1.0))
         paid = mu * slack
         paid += abs(mu) * _roundings(len(f)) * turned.size
-        excess = float(above.sum()) - left
+        excess = turned.mass - left
         gap = turned.rise - turned.lowest * left + paid + (level + mu * middle) * excess
-    return _sized(np.asarray(gap), np.asarray(sums.terms))
+    return _sized(np.asarray(gap), np.asarray(turned.terms))

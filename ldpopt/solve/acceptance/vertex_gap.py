@@ -46,15 +46,12 @@ from ldpopt.constraints import Constraint, Hierarchy
 from ldpopt.constraints.isotonic import ForestOrder
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.acceptance.quick_gap import Moments, inner, is_near_end, plane_gap, smallest
-from ldpopt.solve.certificate.bounds.evidence import SizedGap, is_within
+from ldpopt.solve.certificate.bounds.evidence import CLEAR, SizedGap, is_within
 from ldpopt.solve.certificate.box.slopes import slope_of
 from ldpopt.solve.certificate.prices.pooled_gap import structure_of, with_rest
 from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]
-
-# A gap that is so small beside |g·f| is small beside Σ |g_v f_v| too, whatever a status promises.
-_CLEAR = 1e-9
 
 
 def vertex_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> SizedGap | None:
@@ -142,9 +139,10 @@ def _order_gap(
     else:
         product = smallest_product(slopes, f.reshape(-1, d), caps, total, chain)
         gap = np.maximum(rise - product.reshape(rise.shape), 0.0)
-    # The products may cancel, and then say little of their size.
+    # The products may cancel, and then say little of their size. A gap that is small beside |g·f|
+    # is small beside Σ |g_v f_v| too.
     terms = np.abs(rise)
-    if not is_within(gap, terms, _CLEAR):
+    if not is_within(gap, terms, CLEAR):
         terms = absolute_sum(slope, f)
     return SizedGap(np.asarray(gap), terms)
 

@@ -18,6 +18,10 @@ VANISHING = 1e-260
 """Below it products may have lost digits to the smallest doubles, or count little in that scale."""
 
 
+CLEAR = 1e-9
+"""A gap relative to its scale that needs no closer look, whatever accuracy a status promises."""
+
+
 UNEXPLAINED = 1e-9
 """A ``failure`` above which other multipliers are looked for."""
 
