@@ -2,22 +2,63 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 Index = NDArray[np.int64]
+Narrow = NDArray[np.integer]
+
+# Lengths up to which every index of a vector, and one more, has 32 bits.
+_NARROW = np.iinfo(np.int32).max - 1
 
 
-def from_above(parents: Index) -> tuple[Index, Index]:
-    """Return the nodes with each after its parent, and the place above each, counted from 1.
+class FromAbove(NamedTuple):
+    """The nodes of a forest with each after its parent.
 
-    The second array has d + 1 numbers: that of place 0, which stands above the roots, is 0.
+    Attributes
+    ----------
+    labels
+        The nodes in this order, shape (d,): those at the places 1 .. d.
+    above
+        The place above each place, shape (d + 1,); 0 stands above the roots, and above itself.
+    is_leaf
+        Which of the places 1 .. d have nothing below them, shape (d,).
+    is_as_numbered
+        Whether the nodes come in the order of their numbers.
     """
-    nodes = np.arange(len(parents))
+
+    labels: Narrow
+    above: Narrow
+    is_leaf: NDArray[np.bool_]
+    is_as_numbered: bool
+
+
+def from_above(parents: Index) -> FromAbove:
+    """Return the nodes with each after its parent."""
+    d = len(parents)
+    nodes = np.arange(d)
     # Trees of groups are numbered from above already.
     if np.all(parents < nodes):
-        return nodes, np.append(0, parents + 1)
+        above = narrow(np.append(0, parents + 1))
+        return FromAbove(narrow(nodes), above, _leaves(above), is_as_numbered=True)
     from ldpopt.closed_form.tree_kernels import breadth_first  # imports numba
 
-    labels, above = breadth_first(parents)
-    return labels, above
+    labels, above = map(narrow, breadth_first(parents))
+    return FromAbove(labels, above, _leaves(above), is_as_numbered=False)
+
+
+def narrow(index: Index) -> Narrow:
+    """Return an index in 32 bits if it fits: to read 64 takes as long as the value that it names.
+
+    The indices of all vectors of the same length have the same type.
+    """
+    return index.astype(np.int32) if len(index) <= _NARROW else index
+
+
+def _leaves(above: Narrow) -> NDArray[np.bool_]:
+    """Return which places 1 .. d are above no other."""
+    is_leaf = np.ones(len(above), dtype=np.bool_)
+    is_leaf[above[1:]] = False
+    return is_leaf[1:]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.closed_form.forests import from_above
+from ldpopt.closed_form.forests import FromAbove, from_above
 from ldpopt.closed_form.rows import is_long, locked_rows
 from ldpopt.constraints.base import LinearInequalities, Polyhedron
 from ldpopt.constraints.linear import GroupTotals
@@ -64,7 +64,9 @@ class Hierarchy(Polyhedron):
                 f"parents must have shape (d,), one per node, got shape {self.parents.shape}"
             )
         self.root_total = None if total is None else validate.real("total", total)
+        self._is_in_order = bool((self.parents[1:] >= self.parents[:-1]).all())
         below = np.flatnonzero(self.parents >= 0)
+        self._has_children = len(below) > 0
         above = self.parents[below]
         # A loop is a cycle too, but has a plainer message.
         loops = below[above == below]
@@ -201,8 +203,8 @@ class Hierarchy(Polyhedron):
         return np.setdiff1d(np.arange(len(self.parents)), self.parents)
 
     @property
-    def nodes_from_above(self) -> tuple[Index, Index]:
-        """The nodes with each after its parent, and the place above each: ``from_above``."""
+    def nodes_from_above(self) -> FromAbove:
+        """The nodes with each after its parent."""
         return _nodes_from_above(self) if self.is_settled else from_above(self.parents)
 
     def validate_for(self, d: int) -> None:
@@ -233,24 +235,28 @@ class Hierarchy(Polyhedron):
         return np.where(np.isnan(f).any(axis=-1), np.nan, excess)
 
     def _violation_of_long(self, f: Array) -> Array:
-        from ldpopt.constraints.violation_kernels import largest_differences  # imports numba
+        from ldpopt.constraints import violation_kernels  # imports numba
 
         self.validate_for(f.shape[-1])
-        sums = np.empty(f.shape[-1])
-        excess, roots = largest_differences(locked_rows(f), self.parents, sums)
+        rows = locked_rows(f)
+        if self._is_in_order:
+            excess, roots = violation_kernels.largest_differences_in_order(rows, self.parents)
+        else:
+            sums = np.empty(f.shape[-1])
+            excess, roots = violation_kernels.largest_differences(rows, self.parents, sums)
         if self.root_total is not None:
             excess = np.maximum(excess, np.abs(roots - self.root_total))
         return excess.reshape(f.shape[:-1])
 
     def box(self, d: int) -> tuple[Array, Array] | None:
         """Return no bounds where no node has children and no total is known: nothing is stated."""
-        if self.root_total is not None or (self.parents >= 0).any():
+        if self.root_total is not None or self._has_children:
             return None
         return np.full(d, -np.inf), np.full(d, np.inf)
 
     def total(self, d: int | None = None) -> float | None:
         """Return the sum of the roots where no node has children."""
-        return None if (self.parents >= 0).any() else self.root_total
+        return None if self._has_children else self.root_total
 
     @property
     def is_in_units(self) -> bool:
@@ -295,7 +301,7 @@ class Hierarchy(Polyhedron):
 
 
 @lru_cache(maxsize=4)
-def _nodes_from_above(tree: Hierarchy) -> tuple[Index, Index]:
+def _nodes_from_above(tree: Hierarchy) -> FromAbove:
     # Every solve needs them, and they follow from the tree alone.
     return from_above(tree.parents)
 

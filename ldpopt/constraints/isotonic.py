@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import closed_form
-from ldpopt.closed_form.forests import from_above
+from ldpopt.closed_form.forests import FromAbove, from_above
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -172,8 +172,8 @@ class ForestOrder(Isotonic):
         return parents
 
     @cached_property
-    def values_from_above(self) -> tuple[Index, Index]:
-        """The values with each after its parent, and the place above each: ``from_above``."""
+    def values_from_above(self) -> FromAbove:
+        """The values with each after its parent."""
         return from_above(self.parents_of_values)
 
     def pairs(self) -> Index:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
+from ldpopt.closed_form.forests import Narrow, narrow
 from ldpopt.closed_form.rows import is_long, locked_rows
 from ldpopt.constraints.base import LinearInequalities, Polyhedron
 from ldpopt.constraints.isotonic import ForestOrder, PartialOrder, TopSetOrder, order_of
@@ -66,7 +67,7 @@ class Order(Polyhedron):
         higher, lower = _kept_sides(self, d) if self.is_settled else self._sides(d)
         return largest_rises(locked_rows(f), higher, lower).reshape(f.shape[:-1])
 
-    def _sides(self, d: int) -> tuple[Index, Index]:
+    def _sides(self, d: int) -> tuple[Narrow, Narrow]:
         """Return the higher and the lower value of each pair, in an order that suits memory.
 
         The pairs of a forest come in the order of the nodes below: vectors are then read forward,
@@ -74,17 +75,18 @@ class Order(Polyhedron):
         """
         self.validate_for(d)
         if self.order is not None:
-            return self.order[:-1], self.order[1:]
+            return narrow(self.order[:-1]), narrow(self.order[1:])
         # An order of the user's own may leave it to us: compiled code would read beyond the vector.
         validate.whole_numbers("pairs", self.pairs(d), low=0, high=d - 1)
         forest = self.forest(d)
         if forest is None:
-            higher, lower = self.pairs(d).T.copy()
-            return higher, lower
-        parents, sign = forest
-        below = np.flatnonzero(parents >= 0)
-        above = parents[below]
-        return (above, below) if sign > 0 else (below, above)
+            higher, lower = self.pairs(d).T
+        else:
+            parents, sign = forest
+            below = np.flatnonzero(parents >= 0)
+            above = parents[below]
+            higher, lower = (above, below) if sign > 0 else (below, above)
+        return narrow(higher), narrow(lower)
 
     def row_name(self, row: int, d: int) -> str:
         """Return the pair."""
@@ -128,7 +130,7 @@ def _kept_isotonic(order: Order, d: int) -> ForestOrder | PartialOrder:
 
 
 @lru_cache(maxsize=4)
-def _kept_sides(order: Order, d: int) -> tuple[Index, Index]:
+def _kept_sides(order: Order, d: int) -> tuple[Narrow, Narrow]:
     # One solve needs them for each point that it judges.
     return order._sides(d)
 

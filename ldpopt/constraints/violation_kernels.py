@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ldpopt.closed_form.compiling import compiled
 
 Array = NDArray[np.float64]
-Index = NDArray[np.int64]
+Index = NDArray[np.integer]
 
 # Values that are added one by one: rounding grows with the length of such a sum.
 _BLOCK = 128
@@ -96,6 +96,37 @@ def largest_differences(rows: Array, parents: Index, sums: Array) -> tuple[Array
         undefined = 0
         for v in range(d):
             difference = abs(sums[v] - row[v]) if sums[v] != row[v] else 0.0
+            largest = difference if difference > largest else largest
+            undefined += difference != difference
+        result[trial] = largest if undefined == 0 else np.nan
+    return result, of_roots
+
+
+@compiled
+def largest_differences_in_order(rows: Array, parents: Index) -> tuple[Array, Array]:
+    """Return what ``largest_differences`` does where the parents of nodes never fall.
+
+    The children of a node are side by side then, and the roots come first: nothing is kept.
+    """
+    trials, d = rows.shape
+    result = np.empty(trials)
+    of_roots = np.zeros(trials)
+    for trial in range(trials):
+        row = rows[trial]
+        undefined = 0
+        v = 0
+        while v < d and parents[v] < 0:
+            of_roots[trial] += row[v]
+            undefined += row[v] != row[v]
+            v += 1
+        largest = 0.0
+        while v < d:
+            parent = parents[v]
+            total = 0.0
+            while v < d and parents[v] == parent:
+                total += row[v]
+                v += 1
+            difference = abs(total - row[parent]) if total != row[parent] else 0.0
             largest = difference if difference > largest else largest
             undefined += difference != difference
         result[trial] = largest if undefined == 0 else np.nan

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
+from ldpopt.closed_form.parts import parts_of
 from ldpopt.closed_form.simplex import check_weighted_domain
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
@@ -275,16 +276,21 @@ class GaussianMLE(SeparableLoss):
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ (f_v - f̃_v)²/(a + b f_v); ``inf`` where a variance is not positive."""
         noise = estimate.noise
-        # In place: on many vectors fresh memory costs more than arithmetic.
-        variance = np.asarray(noise.a + noise.b * f)
-        squares = np.asarray(f - estimate.frequencies)
-        squares *= squares
-        inside = variance.min(axis=-1) > 0
-        if not np.all(inside):
-            # Any positive number stands for a variance that is not: the result is infinite there.
-            variance[~(variance > 0)] = 1.0
-        squares /= variance
-        return np.asarray(np.where(inside, np.sum(squares, axis=-1), np.inf))
+        ends = (np.atleast_1d(noise.a), np.atleast_1d(noise.b))
+        total = np.zeros(f.shape[:-1])
+        for _, (values, target, a, b) in parts_of(f, estimate.frequencies, *ends):
+            # In place: fresh memory costs more than arithmetic.
+            variance = np.asarray(b * values)
+            variance += a
+            squares = np.asarray(values - target)
+            squares *= squares
+            inside = variance.min(axis=-1) > 0
+            if not np.all(inside):
+                # Any positive number stands for such a variance: the result is infinite there.
+                variance[~(variance > 0)] = 1.0
+            squares /= variance
+            total = total + np.where(inside, np.sum(squares, axis=-1), np.inf)
+        return np.asarray(total)
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return r (2 - b r) with r = (f - f̃)/(a + b f)."""

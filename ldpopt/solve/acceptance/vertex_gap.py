@@ -134,7 +134,8 @@ def _order_gap(
     chain = order.chain
     if chain is None:
         level = (rise / total).reshape(-1)
-        lowest = lowest_sums(slopes, level, *order.values_from_above, order.sign)
+        values = order.values_from_above
+        lowest = lowest_sums(slopes, level, values.labels, values.above, order.sign)
         gap = total * np.maximum(-lowest.reshape(rise.shape), 0.0)
     else:
         product = smallest_product(slopes, f.reshape(-1, d), caps, total, chain)
@@ -193,19 +194,24 @@ def _hierarchy_gap(
     rise = inner(slope, point)
     if not np.isfinite(rise).all():
         return None
-    slopes = slope.reshape(-1, d)
-    is_leaf = np.empty(d, dtype=np.bool_)
-    add_from_above(slopes, *tree.nodes_from_above, is_leaf)
-    of_leaves = moments_of_leaves(slopes, point.reshape(-1, d), is_leaf)
-    lowest, *numbers = of_leaves.T.reshape(6, *point.shape[:-1])
+    nodes = tree.nodes_from_above
+    is_leaf = nodes.is_leaf
+    rows = (slope.reshape(-1, d), point.reshape(-1, d))
+    if not nodes.is_as_numbered:
+        rows = (rows[0][:, nodes.labels], rows[1][:, nodes.labels])
+    of_leaves = add_from_above(*rows, nodes.above, is_leaf).T
+    lowest, whole, size = of_leaves.reshape(3, *point.shape[:-1])
     if not is_free:
         return SizedGap(np.asarray(np.maximum(rise - lowest * total, 0.0)), np.abs(rise))
     # The nodes above the leaves bend the loss too, which is left out.
     modulus = smallest(formulation.loss.curvature(start))
     if modulus <= 0:
         return None
-    moments = Moments(*numbers)
+    leaves = int(np.count_nonzero(is_leaf))
+    mean = np.asarray(whole / leaves)
+    beyond = moments_of_leaves(*rows, is_leaf, mean.reshape(-1)).T
+    moments = Moments(mean, size, *beyond.reshape(3, *point.shape[:-1]))
     # What the nodes of the point differ from the sums of their leaves, at their slopes.
     beside = rise - (moments.along + moments.mean * moments.size)
-    bound = plane_gap(moments, int(np.count_nonzero(is_leaf)), modulus, total)
+    bound = plane_gap(moments, leaves, modulus, total)
     return SizedGap(np.asarray(bound.gap + beside), bound.terms)

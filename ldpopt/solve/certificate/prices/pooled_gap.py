@@ -231,7 +231,7 @@ def _of_held_order(order: ForestOrder, point: _Point) -> Prices:
     passage up and one down the forest find numbers in it.
     """
     parents = order.parents_of_values
-    labels, _ = order.values_from_above
+    labels = order.values_from_above.labels.astype(np.int64)
     forest = Forest(labels[::-1].copy(), parents, parents, np.ones(len(parents)))
     prices = [
         _held_trial(forest, order.sign, point.slope[k], point.f[k], Box(*bounds), point.total)
@@ -304,7 +304,8 @@ def _of_forest(
 
     sign = order.sign
     parents = order.parents_of_values
-    passed, received = flows(slope, *order.values_from_above, sign)
+    values = order.values_from_above
+    passed, received = flows(slope, values.labels, values.above, sign)
     tied = np.flatnonzero(parents >= 0)
     drops = sign * (point.f[:, parents[tied]] - point.f[:, tied])
     cost = products + np.einsum("tv,tv->t", passed[:, tied], np.maximum(drops, 0.0))
@@ -444,7 +445,9 @@ def _of_hierarchy(tree: Hierarchy, point: _Point) -> Prices:
 
     parents = tree.parents
     is_held = point.freedom <= 0
-    multipliers, sums = tree_multipliers(point.slope, point.f, is_held, *tree.nodes_from_above)
+    nodes = tree.nodes_from_above
+    held = (is_held, nodes.labels, nodes.above)
+    multipliers, sums = tree_multipliers(point.slope, point.f, *held)
     has_parent = parents >= 0
     of_parent = np.where(has_parent, multipliers[:, parents], 0.0)
     roots = np.flatnonzero(~has_parent)

@@ -13,7 +13,7 @@ from ldpopt.closed_form.compiling import compiled
 from ldpopt.solve.certificate.bounds.dual import EPS
 
 Array = NDArray[np.float64]
-Index = NDArray[np.int64]
+Index = NDArray[np.integer]
 
 # Distance, relative to the total, at which two values of a chain count as equal.
 _TIED = 1e-12
@@ -193,59 +193,66 @@ def _lowest_from_leaves(
 
 
 @compiled
-def add_from_above(slope: Array, order: Index, above: Index, is_leaf: NDArray[np.bool_]) -> None:
-    """Turn the slopes into their sums from the root to each node, and mark the leaves.
-
-    ``slope`` has shape (trials, d), and ``is_leaf`` shape (d,).
-    """
-    trials, d = slope.shape
-    is_leaf[:] = True
-    for node in range(1, d + 1):
-        if above[node] > 0:
-            is_leaf[order[above[node] - 1]] = False
-    for trial in range(trials):
-        for node in range(1, d + 1):
-            if above[node] > 0:
-                slope[trial, order[node - 1]] += slope[trial, order[above[node] - 1]]
-
-
-@compiled
-def moments_of_leaves(slope: Array, f: Array, is_leaf: NDArray[np.bool_]) -> Array:
-    """Return six numbers of the leaves, shape (trials, 6).
-
-    The lowest slope, the mean slope, Σ f, and with slopes above their mean Σ g, Σ g f and Σ g².
+def add_from_above(slope: Array, f: Array, above: Index, is_leaf: NDArray[np.bool_]) -> Array:
+    """Turn slopes into their sums from the root to each node; return three numbers of the leaves.
 
     Parameters
     ----------
     slope, f
-        Shape (trials, d).
+        Slopes of the nodes 1 .. d, which are overwritten, and their values: shape (trials, d).
+    above
+        The place above each node.
     is_leaf
-        Which nodes count, shape (d,): at least one.
+        Which nodes have nothing below them, shape (d,).
+
+    Returns
+    -------
+    For each trial the lowest sum of slopes, the sum of all of them, and Σ f; shape (trials, 3).
     """
     trials, d = slope.shape
-    result = np.empty((trials, 6))
+    result = np.empty((trials, 3))
     for trial in range(trials):
-        count = 0
+        of_node = slope[trial]
+        values = f[trial]
         lowest = np.inf
         whole = 0.0
         size = 0.0
         for v in range(d):
+            parent = above[v + 1]
+            if parent > 0:
+                of_node[v] += of_node[parent - 1]
             if is_leaf[v]:
-                count += 1
-                lowest = min(lowest, slope[trial, v])
-                whole += slope[trial, v]
-                size += f[trial, v]
-        mean = whole / count
+                lowest = of_node[v] if of_node[v] < lowest else lowest
+                whole += of_node[v]
+                size += values[v]
+        result[trial] = (lowest, whole, size)
+    return result
+
+
+@compiled
+def moments_of_leaves(slope: Array, f: Array, is_leaf: NDArray[np.bool_], mean: Array) -> Array:
+    """Return Σ g, Σ g f and Σ g² over the leaves with slopes above their mean, (trials, 3).
+
+    Parameters
+    ----------
+    slope, f, is_leaf
+        As of ``add_from_above``, after it.
+    mean
+        The mean slope of the leaves, shape (trials,).
+    """
+    trials, d = slope.shape
+    result = np.empty((trials, 3))
+    for trial in range(trials):
         rest = 0.0
         along = 0.0
         squares = 0.0
         for v in range(d):
             if is_leaf[v]:
-                above = slope[trial, v] - mean
-                rest += above
-                along += above * f[trial, v]
-                squares += above * above
-        result[trial] = (lowest, mean, size, rest, along, squares)
+                beyond = slope[trial, v] - mean[trial]
+                rest += beyond
+                along += beyond * f[trial, v]
+                squares += beyond * beyond
+        result[trial] = (rest, along, squares)
     return result
 
 
