@@ -625,3 +625,26 @@ def test_a_function_of_further_arguments_is_refused_where_it_is_given():
         with pytest.raises(InvalidTypeError, match="takes f alone: give further arguments a def"):
             Custom(build)
     assert Custom(lambda f, y=0.5: f <= y).violation(F) == 0
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-200, 1e200])
+@pytest.mark.parametrize(
+    "entries", [[1.0, -2.0, 0.5, 3.0], [0.0, -2.0, 0.5, 3.0], [0.0, 0.0, 0.5, 0.0]]
+)
+def test_one_row_is_a_vector_however_many_entries_it_has(unit, entries):
+    """Full, mostly full, or nearly empty, in any unit, dense or sparse in any order."""
+    row = unit * np.array(entries)
+    places = np.array([2, 0, 3, 1])
+    backwards = sparse.csr_array((row[places], places, [0, 4]), shape=(1, 4))
+    f = np.random.default_rng(0).normal(size=(3, 4))
+    for stated in (row, sparse.csr_array([row]), backwards):
+        constraint = Linear(stated, 0.1 * unit, 0.2 * unit)
+        unit_of_row = constraint.row_units[0]
+        assert_allclose(constraint.row * unit_of_row, row, rtol=1e-15)
+        assert_allclose(np.ravel(constraint.ends) * unit_of_row, [0.1 * unit, 0.2 * unit])
+        value = f @ constraint.row
+        lower, upper = np.ravel(constraint.ends)
+        expected = np.maximum(np.maximum(lower - value, value - upper), 0)
+        assert_allclose(constraint.violation(f), expected, rtol=1e-13)
+        assert constraint.violation(f[0]).shape == ()
+        assert np.isnan(constraint.violation(np.full(4, np.nan)))

@@ -8,6 +8,7 @@ from ldpopt import FrequencyEstimate, Problem, losses
 from ldpopt.closed_form import rows
 from ldpopt.constraints import Bounds, Linear, Monotone, Near, NonNegative, SumsTo
 from ldpopt.solve.acceptance.slope_gap import slope_gap
+from ldpopt.solve.certificate.bounds.kernels import BLOCK
 from ldpopt.solve.certificate.polyhedra import polyhedron
 from ldpopt.solve.status import Status
 
@@ -116,6 +117,27 @@ def test_compiled_sweeps_give_what_numpy_gives(case, share, monkeypatch):
     # Open numbers of a normal are chosen by slopes that may be rounded otherwise.
     assert_allclose(one.gap, other.gap, rtol=1e-9, atol=1e-14)
     assert_allclose(one.terms, other.terms, rtol=1e-12)
+
+
+@pytest.mark.parametrize("where", ["looked at", "left out"])
+def test_the_values_that_tell_a_price_may_be_in_any_block(where):
+    """Of a long vector only two values are free, in a block that is looked at first or is not."""
+    d = 3 * BLOCK
+    first = 0 if where == "looked at" else BLOCK
+    target = np.full(d, -1.0)
+    target[first : first + 2] = 0.4, 0.5
+    # All but the first of the two share .3.
+    shared = np.where(np.arange(d) == first, 0.0, 1.0)
+    row = Linear([shared], upper=[0.3])
+    problem = Problem(SQUARES, [*SIMPLEX, row])
+    estimate = FrequencyEstimate(target)
+    best = np.zeros(d)
+    best[first : first + 2] = 0.7, 0.3
+    gap, terms = slope_gap(problem, estimate, best)
+    assert gap <= 1e-12 * terms
+    moved = best.copy()
+    moved[first : first + 2] += 1e-3, -1e-3
+    assert slope_gap(problem, estimate, moved).gap > 1e-6
 
 
 @pytest.mark.parametrize("case", ["1-norm", "1-norm, steep", 2, "kl"])

@@ -26,7 +26,10 @@ SETS = {
     "hierarchy": Hierarchy(PARENTS),
     "hierarchy, a root alone": Hierarchy(np.where(np.isin(RANKS, [1, 4, 5]), -1, PARENTS)),
     "hierarchy with a total": Hierarchy(PARENTS, total=1.0),
+    "hierarchy in order": Hierarchy([-1, -1, 0, 0, 0, 1, 1, 3, 3, 6, 6, 6]),
+    "hierarchy in order, roots alone": Hierarchy([-1, -1, -1, 2, 2, 3, 3, 3, 3, 4, 4, 9], 0.75),
     "groups": GroupTotals([[7, 0, 3, 9], [1, 2, 10], [11]], [0.4, 0.35, 0.02]),
+    "groups that overlap": GroupTotals([[7, 0, 3, 9], [1, 2, 10, 7]], [0.4, 0.35]),
     "groups, one empty": GroupTotals([[7, 0], [], [11]], [0.4, 0.35, 0.02]),
     "no group": GroupTotals([], []),
 }
@@ -97,6 +100,33 @@ def test_long_groups_round_as_little_as_numpy_does():
     d = 1_000_000
     groups = GroupTotals([np.arange(d)], [0.1 * d])
     assert groups.violation(np.full(d, 0.1)) <= 1e-9
+
+
+def test_groups_that_take_turns_round_as_little():
+    """Of three groups the neighbours are in different ones; of a thousand each sum is short."""
+    d = 1_000_000
+    for number in (3, 1_000):
+        groups = [np.arange(first, d, number) for first in range(number)]
+        totals = [0.1 * len(group) for group in groups]
+        assert GroupTotals(groups, totals).violation(np.full(d, 0.1)) <= 1e-9
+
+
+@pytest.mark.parametrize("kind", ["low", "high", "both"])
+@pytest.mark.parametrize("place", [0, 255, 256, 511, 588])
+@pytest.mark.parametrize("odd", [-3.0, 3.0, np.nan])
+def test_bounds_are_looked_at_in_every_block(kind, place, odd, monkeypatch):
+    """Two blocks of values and a part of one, with bounds that differ and with one number."""
+    d = 589
+    rng = np.random.default_rng(4)
+    width = rng.uniform(0.5, 1.0, d)
+    lower = {"low": -width, "high": -0.5, "both": -width}[kind]
+    upper = {"low": 0.5, "high": width, "both": width}[kind]
+    f = rng.uniform(-0.4, 0.4, (2, d))
+    f[1, place] = odd
+    plain, compiled = both(Bounds(lower, upper), f, monkeypatch)
+    assert_allclose(compiled, plain, rtol=1e-15)
+    assert compiled[0] == 0
+    assert compiled[1] != 0
 
 
 class BeyondTheDomain(Order):

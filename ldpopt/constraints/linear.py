@@ -200,18 +200,29 @@ class GroupTotals(Polyhedron):
     def violation(self, f: Array) -> Array:
         """Return the largest difference of a group's sum from its total, in one pass."""
         if is_long(f.shape[-1]):
-            from ldpopt.constraints.violation_kernels import largest_misses  # imports numba
-
-            if self._members.max(initial=-1) >= f.shape[-1]:
-                self.validate_for(f.shape[-1])  # names the group
-            missed = largest_misses(locked_rows(f), self._members, self._sizes, self.totals)
-            return missed.reshape(f.shape[:-1])
+            return self._violation_of_long(f)
         has_members = self._sizes > 0
         starts = (np.cumsum(self._sizes) - self._sizes)[has_members]
         sums = np.zeros((*f.shape[:-1], len(self.groups)))
         # By group, so that no sum is longer than it must be: rounding is that of numpy's own sums.
         sums[..., has_members] = np.add.reduceat(f[..., self._members], starts, axis=-1)
         return np.asarray(np.abs(sums - self.totals).max(axis=-1, initial=0.0))
+
+    def _violation_of_long(self, f: Array) -> Array:
+        from ldpopt.constraints import violation_kernels  # imports numba
+
+        d = f.shape[-1]
+        if self._members.max(initial=-1) >= d:
+            self.validate_for(d)  # names the group
+        rows = locked_rows(f)
+        disjoint = self.disjoint_groups(d)
+        if disjoint is not None:
+            of_value = disjoint.of_value
+            missed = violation_kernels.largest_misses_of_disjoint(rows, of_value, self.totals)
+        else:
+            members = (self._members, self._sizes)
+            missed = violation_kernels.largest_misses(rows, *members, self.totals)
+        return missed.reshape(f.shape[:-1])
 
     def rows(self, d: int) -> LinearInequalities:
         """Return the membership matrix of the groups."""

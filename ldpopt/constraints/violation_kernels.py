@@ -18,6 +18,12 @@ Index = NDArray[np.integer]
 # Values that are added one by one: rounding grows with the length of such a sum.
 _BLOCK = 128
 
+# Places of a block in which bounds are compared with values.
+_LANES = 256
+
+# Values whose sums per group are added one by one: four sums of up to 128 of each group.
+_PART = 512
+
 
 @compiled
 def largest_rises(rows: Array, higher: Index, lower: Index) -> Array:
@@ -47,19 +53,30 @@ def farthest_outside(rows: Array, lower: Array, upper: Array) -> Array:
     # With a step of 0 one number stands for all values.
     lower_step = 1 if len(lower) > 1 else 0
     upper_step = 1 if len(upper) > 1 else 0
-    result = np.empty(len(rows))
-    for trial in range(len(rows)):
-        row = rows[trial]
-        largest = 0.0
-        undefined = 0
-        for v in range(len(row)):
-            below = lower[v * lower_step] - row[v]
-            above = row[v] - upper[v * upper_step]
-            largest = below if below > largest else largest
-            largest = above if above > largest else largest
-            # Infinity from infinity is no number either.
-            undefined += (below != below) or (above != above)
-        result[trial] = largest if undefined == 0 else np.nan
+    trials, d = rows.shape
+    result = np.empty(trials)
+    # One number stands for all values of a block.
+    low = np.empty(_LANES)
+    high = np.empty(_LANES)
+    for trial in range(trials):
+        # The largest of each place in a block: so a processor takes several values at a time.
+        largest = np.zeros(_LANES)
+        undefined = np.zeros(_LANES, np.int64)
+        for start in range(0, d, _LANES):
+            count = min(_LANES, d - start)
+            values = rows[trial, start : start + count]
+            if start == 0 or lower_step:
+                low[:count] = lower[start * lower_step : start * lower_step + count]
+            if start == 0 or upper_step:
+                high[:count] = upper[start * upper_step : start * upper_step + count]
+            for k in range(count):
+                below = low[k] - values[k]
+                above = values[k] - high[k]
+                largest[k] = below if below > largest[k] else largest[k]
+                largest[k] = above if above > largest[k] else largest[k]
+                # Infinity from infinity is no number either.
+                undefined[k] += (below != below) or (above != above)
+        result[trial] = largest.max() if undefined.max() == 0 else np.nan
     return result
 
 
@@ -158,6 +175,50 @@ def largest_misses(rows: Array, members: Index, sizes: Index, totals: Array) -> 
             largest = missed if missed > largest else largest
             undefined += missed != missed
             first = last
+        result[trial] = largest if undefined == 0 else np.nan
+    return result
+
+
+@compiled
+def largest_misses_of_disjoint(rows: Array, group_of_value: Index, totals: Array) -> Array:
+    """Return what ``largest_misses`` does for groups that share no value: vectors are read forward.
+
+    ``group_of_value`` has shape (d,), and the number of groups for values in none.
+    """
+    trials, d = rows.shape
+    number = len(totals)
+    result = np.empty(trials)
+    sums = np.empty(number + 1)
+    # What rounding has taken from each sum: the sums of parts are many.
+    lost = np.empty(number + 1)
+    # Four sums per group take turns: neighbours are often in one group, and a sum that has just
+    # been written takes as long to read as four values.
+    part = np.zeros((number + 1, 4))
+    # To add up the sums of parts takes no longer than to read the values of a part.
+    length = max(_PART, 4 * number)
+    for trial in range(trials):
+        row = rows[trial]
+        sums[:] = 0.0
+        lost[:] = 0.0
+        for start in range(0, d, length):
+            for v in range(start, min(start + length, d)):
+                part[group_of_value[v], v % 4] += row[v]
+            for group in range(number + 1):
+                of_group = part[group]
+                added = (of_group[0] + of_group[1]) + (of_group[2] + of_group[3])
+                before = sums[group]
+                after = before + added
+                kept = after - before
+                lost[group] += (before - (after - kept)) + (added - kept)
+                sums[group] = after
+                of_group[:] = 0.0
+        largest = 0.0
+        undefined = 0
+        for group in range(number):
+            size = sums[group] + lost[group] if abs(sums[group]) < np.inf else sums[group]
+            missed = abs(size - totals[group])
+            largest = missed if missed > largest else largest
+            undefined += missed != missed
         result[trial] = largest if undefined == 0 else np.nan
     return result
 

@@ -47,21 +47,23 @@ def _without_caps(slope: Array, f: Array, group: Index, totals: Array) -> tuple[
     lowest = np.full(number + 1, np.inf)
     lowest[number] = 0.0
     for v in range(len(f)):
-        before = lowest[group[v]]
-        lowest[group[v]] = slope[v] if slope[v] < before else before
+        # A branch that is hardly ever taken: nothing is written, and read back by a neighbour.
+        if slope[v] < lowest[group[v]]:
+            lowest[group[v]] = slope[v]
     terms = 0.0
     # A value in no group has no end to go to.
     if lowest[number] < 0.0:
         return np.inf, terms
-    sums = np.zeros(number + 1)
+    # Four sums per group take turns, as in ``violation_kernels``.
+    sums = np.zeros((number + 1, 4))
     rise = 0.0
     for v in range(len(f)):
         # A lowest slope may be far from 0: taken off first, little cancels.
         rise += (slope[v] - lowest[group[v]]) * f[v]
-        sums[group[v]] += f[v]
+        sums[group[v], v % 4] += f[v]
         terms += abs(slope[v] * f[v])
     for k in range(number):
-        rise += lowest[k] * (sums[k] - totals[k])
+        rise += lowest[k] * (sums[k].sum() - totals[k])
     return rise, terms
 
 
@@ -71,23 +73,24 @@ def _between_bounds(
 ) -> tuple[float, float]:
     """Return the rise where each value goes to the end that its slope above the level points to."""
     number = len(totals)
-    mass = np.zeros(number + 1)
-    moment = np.zeros(number + 1)
-    sums = np.zeros(number + 1)
+    # Mass, moment and sum of each group side by side: they are in the cache together.
+    table = np.zeros((number + 1, 4))
     for v in range(len(f)):
         left = caps[v] - f[v]
         nearer = f[v] if f[v] < left else left
         weight = nearer if nearer > 0.0 else 0.0
-        mass[group[v]] += weight
-        moment[group[v]] += weight * slope[v]
-        sums[group[v]] += f[v]
+        of_group = table[group[v]]
+        of_group[0] += weight
+        of_group[1] += weight * slope[v]
+        of_group[2] += f[v]
     # Values in no group have the level 0, and groups at their bounds may have any.
     level = np.zeros(number + 1)
     rise = 0.0
     for k in range(number):
-        if mass[k] > 0.0:
-            level[k] = moment[k] / mass[k]
-        rise += level[k] * (sums[k] - totals[k])
+        mass, moment, size, _ = table[k]
+        if mass > 0.0:
+            level[k] = moment / mass
+        rise += level[k] * (size - totals[k])
     # No value of a group is above its total, which may be less than a cap or take its place.
     ceiling = np.full(number + 1, np.inf)
     ceiling[:number] = totals
@@ -96,6 +99,8 @@ def _between_bounds(
         residual = slope[v] - level[group[v]]
         highest = ceiling[group[v]]
         highest = caps[v] if caps[v] < highest else highest
-        rise += residual * (f[v] if residual >= 0.0 else f[v] - highest)
+        # A choice of one number from two: a branch would be guessed wrongly half of the time.
+        end = 0.0 if residual >= 0.0 else highest
+        rise += residual * (f[v] - end)
         terms += abs(slope[v] * f[v])
     return rise, terms

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from ldpopt.constraints import Constraint
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve import feasibility
+from ldpopt.solve.acceptance.margin_gap import margin_gap
 from ldpopt.solve.acceptance.quick_gap import quick_gap
 from ldpopt.solve.acceptance.slope_gap import slope_gap
 from ldpopt.solve.acceptance.variation_gap import variation_gap
@@ -164,9 +165,9 @@ def _bound(
     is_convex = formulation.constraints == formulation.convex_constraints
     quick = None
     if is_convex and plan.path == "closed-form":
-        # Of kinks that several values share ``box`` knows more slopes than the last two.
+        # Of kinks that several values share ``box`` knows more slopes than the others.
         on_box = box.applies(formulation, start.d)
-        for of_slopes in (variation_gap,) if on_box else (vertex_gap, slope_gap):
+        for of_slopes in (variation_gap,) if on_box else (vertex_gap, slope_gap, margin_gap):
             quick = of_slopes(formulation, start, point) or quick
             if quick is not None and _is_small(quick, tolerance):
                 return quick

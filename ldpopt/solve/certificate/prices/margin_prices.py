@@ -69,7 +69,7 @@ def margin_prices(margins: KnownMargins, f: Array, slope: Array) -> Prices:
     """
     tables = margins.tables(f)
     mass = absolute_sum(f)
-    multipliers = _multipliers(margins, margins.tables(slope))
+    multipliers = multipliers_of(margins, margins.tables(slope))
     price: Array = np.zeros((len(f), *[1] * len(margins.shape)))
     error = np.zeros(len(f))
     products = np.zeros(len(f))
@@ -87,7 +87,7 @@ def margin_prices(margins: KnownMargins, f: Array, slope: Array) -> Prices:
     return Prices(price.reshape(f.shape), error[:, None], products)
 
 
-def _multipliers(margins: KnownMargins, slope: Array) -> list[Array]:
+def multipliers_of(margins: KnownMargins, slope: Array) -> list[Array]:
     """Return the multipliers of each margin: means of the slopes that those before have left.
 
     What these take from a mean follows from their own sums, with no further look at the cells.
