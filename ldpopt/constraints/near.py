@@ -147,18 +147,22 @@ class Near(Constraint):
         divergence = np.zeros(f.shape[:-1])
         outside = np.zeros(f.shape[:-1])
         for _, (values, r) in parts_of(f, self.reference):
-            outside = np.maximum(outside, -values.min(axis=-1))
-            value = np.maximum(values, 0.0)
+            lowest = values.min(axis=-1)
+            outside = np.maximum(outside, -lowest)
+            value = values
+            clear = values
             divisor = r
-            is_held = r == 0
-            if is_held.any():
-                outside = np.maximum(outside, value[..., is_held].max(axis=-1))
+            # What most vectors have none of would take as long as the logarithm.
+            if r.min() == 0 or not np.all(lowest >= _TINY):
+                value = np.maximum(values, 0.0)
+                is_held = r == 0
+                outside = np.maximum(outside, value[..., is_held].max(axis=-1, initial=0.0))
                 value[..., is_held] = 0.0
                 divisor = np.where(is_held, 1.0, r)
-            # The logarithm of 0 would be infinite; that of a tiny number is nothing, 0 times.
-            terms = np.maximum(value, _TINY)
+                # The logarithm of 0 would be infinite; that of a tiny number is nothing, 0 times.
+                clear = np.maximum(value, _TINY)
             with np.errstate(over="ignore"):
-                terms /= divisor
+                terms = np.asarray(clear / divisor)
             np.log(terms, out=terms)
             terms *= value
             terms -= value
