@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.closed_form import kth_highest, significance_threshold
+from ldpopt.closed_form.parts import parts_of
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.base import Loss, ones
@@ -90,12 +91,19 @@ class HardThreshold(Loss):
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return ½ ‖f - f̃‖² + ½ T² ‖f‖₀."""
         # One price per value that is kept, whatever its size.
-        price = np.square(self.threshold(estimate)) * (f != 0)
-        # In place: on long vectors fresh memory costs more than arithmetic.
-        terms = np.asarray(f - estimate.frequencies)
-        terms *= terms
-        terms += price
-        return np.asarray(0.5 * np.sum(terms, axis=-1))
+        prices = np.atleast_1d(np.square(self.threshold(estimate)))
+        total = np.zeros(f.shape[:-1])
+        for _, (values, target, price) in parts_of(f, estimate.frequencies, prices):
+            terms = np.asarray(values - target)
+            terms *= terms
+            kept = values != 0
+            if price.shape[-1] == 1:
+                # One price for all values needs their number alone.
+                paid = price[..., 0] * np.count_nonzero(kept, axis=-1)
+            else:
+                paid = np.sum(price * kept, axis=-1)
+            total = total + np.sum(terms, axis=-1) + paid
+        return np.asarray(0.5 * total)
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return f - f̃ on the support of f, and 0 at the values that the support keeps at zero."""

@@ -138,7 +138,8 @@ def _order_gap(
         lowest = lowest_sums(slopes, level, values.labels, values.above, order.sign)
         gap = total * np.maximum(-lowest.reshape(rise.shape), 0.0)
     else:
-        product = smallest_product(slopes, f.reshape(-1, d), caps, total, chain)
+        enough = (rise - CLEAR * np.abs(rise)).reshape(-1)
+        product = smallest_product(slopes, f.reshape(-1, d), caps, total, chain, enough)
         gap = np.maximum(rise - product.reshape(rise.shape), 0.0)
     # The products may cancel, and then say little of their size. A gap that is small beside |g·f|
     # is small beside Σ |g_v f_v| too.

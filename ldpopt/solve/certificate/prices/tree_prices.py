@@ -169,11 +169,20 @@ def _lowest_from_roots(
     """Return the lowest sum where a value is taken with all those above it; overwrites sums."""
     best = sums[0]
     best[:] = 0.0
+    # The last branch waits for the next node, which is often the one above it: along a chain a sum
+    # that is written and read back at once would take twice as long.
+    waiting = 0.0
+    target = 0
     for node in range(len(slope), 0, -1):
+        whole = best[node] + (slope[order[node - 1]] - level)
+        if target == node:
+            whole += waiting
+        else:
+            best[target] += waiting
         # From the root down a branch is taken or left out.
-        whole = best[node] + slope[order[node - 1]] - level
-        best[above[node]] += whole if whole < 0.0 else 0.0
-    return float(best[0])
+        waiting = whole if whole < 0.0 else 0.0
+        target = above[node]
+    return float(best[0] + waiting)
 
 
 @compiled
@@ -257,7 +266,9 @@ def moments_of_leaves(slope: Array, f: Array, is_leaf: NDArray[np.bool_], mean: 
 
 
 @compiled
-def smallest_product(slope: Array, f: Array, caps: Array, total: float, chain: Index) -> Array:
+def smallest_product(
+    slope: Array, f: Array, caps: Array, total: float, chain: Index, enough: Array
+) -> Array:
     """Return lower bounds of min g·s over 0 <= s <= caps that fall along a chain, (trials,).
 
     Parameters
@@ -270,13 +281,15 @@ def smallest_product(slope: Array, f: Array, caps: Array, total: float, chain: I
         Σ s.
     chain
         The values from the highest to the lowest.
+    enough
+        Bounds from which on no other level is tried, shape (trials,).
     """
     trials = len(slope)
     result = np.empty(trials)
     for trial in range(trials):
         level = _level_of_blocks(slope[trial], f[trial], caps, total, chain)
         product, lowest_mean = _product_at(level, slope[trial], caps, total, chain)
-        if lowest_mean < 0.0:
+        if lowest_mean < 0.0 and product < enough[trial]:
             other, _ = _product_at(level + lowest_mean, slope[trial], caps, total, chain)
             product = max(product, other)
         result[trial] = product
@@ -327,6 +340,7 @@ def _product_at(
         cap = tighter
         running += slope[value] - level
         lowest = running if running < lowest else lowest
-        mean = running / (place + 1)
-        lowest_mean = mean if mean < lowest_mean else lowest_mean
+        # Hardly ever: a division takes longer than all else here.
+        if running < lowest_mean * (place + 1):
+            lowest_mean = running / (place + 1)
     return product + cap * lowest, lowest_mean
