@@ -8,6 +8,7 @@ DEV := $(VENV)/.dev
 OUT ?= build/verify
 MUTANTS ?= --count 150
 WORKERS ?= 2
+MINUTES ?= 5
 PROVE ?=
 # Compiled modules are kept whatever the shell asks for: the tests start many processes, and each of
 # them, in each run, would compile the package, and pytest its checks, again.
@@ -16,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # each other took a twentieth of the processor time of the numerical tests.
 PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n logical --dist worksteal
 
-.PHONY: verify self-test prove coqc test lint portable portable-short oldest newest constraints pythons mutants torture tour wheels bench docs docs-check figures clean
+.PHONY: verify self-test prove coqc test lint portable portable-short oldest newest constraints pythons mutants torture attack tour wheels bench docs docs-check figures clean
 
 verify: $(RUNTIME)  ## check the papers' claims; writes $(OUT)/report.html and claims.json
 	$(BIN)/ldpopt verify --out $(OUT) --figures experiments/results --workers $(WORKERS)
@@ -64,6 +65,9 @@ mutants: $(DEV)  ## plant errors and print those that no test notices: about an 
 
 torture: $(DEV)  ## more than 10^5 hostile files, commands, flipped bits, full disks and kills: half an hour
 	LDPOPT_TORTURE=50 $(PYTEST) tests/test_fuzz.py tests/test_damage.py tests/test_kills.py
+
+attack: $(DEV)  ## solve random problems, other ones each time: five minutes, or MINUTES=60
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tools.attack --minutes $(MINUTES) --workers $(WORKERS)
 
 tour: $(DEV)  ## thirty variants at 736 and 4,096 values: certified, and refused when moved; some ten minutes
 	$(BIN)/python -m tests.test_variants 736 4096

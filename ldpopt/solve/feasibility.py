@@ -203,7 +203,7 @@ def _search(
 
     variable = cp.Variable(d)
     # In units of 1/d, the solver's numbers are of order 1, for which its tolerances are made.
-    unit = unit_of_size(stated_size(constraints, d))
+    unit = unit_of_size(stated_size(constraints, d), d)
     f = (variable if unit == 1 else unit * variable) / d
     anchor = None if unit == 1 else variable
     forms = [form for constraint in constraints for form in constraint.cone_form(f)]

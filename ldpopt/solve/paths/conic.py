@@ -553,7 +553,8 @@ class _Stack:
         keys = tuple(part.compiled_key(start.d) for part in formulation.constraints)
         # Frequencies beyond the usual get a unit of their own.
         largest = float(np.abs(start.frequencies).max())
-        unit = unit_of_size(max(largest, stated_size(formulation.constraints, start.d)))
+        stated = stated_size(formulation.constraints, start.d)
+        unit = unit_of_size(max(largest, stated), start.d)
         given_ones = formulation, start, solver, settings, given, running
         return cls(*given_ones, *parts, numbers, keys, unit, largest)
 

@@ -29,18 +29,19 @@ _WORTHWHILE = 4
 # Steps of least squares for the logarithms, which settle within a few dozen.
 _STEPS = 200
 
-# Largest frequencies down to this are taken as they are: those of long vectors are small.
-_SMALL = 2.0**-30
+# Largest frequencies down to this are taken as they are, in units of the uniform frequency 1/d. Of
+# d frequencies that sum to 1 the largest is at least 1 such unit.
+_SMALL = 2.0**-6
 
 
-def unit_of_size(size: float) -> float:
-    """Return the power of two next to the largest of all frequencies; 1 for usual ones."""
-    return own_unit(size) if size > 1 or size < _SMALL else 1.0
+def unit_of_size(size: float, d: int) -> float:
+    """Return the power of two next to the largest of d frequencies; 1 for usual ones."""
+    return own_unit(size) if size > 1 or size * d < _SMALL else 1.0
 
 
 def frequency_unit(f: Array) -> float:
-    """Return ``unit_of_size`` of frequencies of any shape."""
-    return unit_of_size(float(np.max(np.abs(f), initial=0.0)))
+    """Return ``unit_of_size`` of frequencies of shape (..., d)."""
+    return unit_of_size(float(np.max(np.abs(f), initial=0.0)), f.shape[-1])
 
 
 class Units(NamedTuple):
