@@ -78,9 +78,9 @@ def test_an_error_that_is_none_of_the_library_is_found(monkeypatch):
         raise ZeroDivisionError("division by zero")
 
     replaced(monkeypatch, fail)
-    found = wrongs(range(5))
-    assert len(found) == 5
-    assert all("ZeroDivisionError" in wrong for wrong in found)
+    findings = wrongs(range(5))
+    assert len(findings) == 5
+    assert all("ZeroDivisionError" in wrong for wrong in findings)
 
 
 def test_a_finding_names_the_command_that_shows_it_again(monkeypatch, capsys):

@@ -211,9 +211,9 @@ _LOSSES: Sequence[tuple[Callable[[np.random.Generator, Array], losses.Loss], boo
 
 
 def _bounds(rng: np.random.Generator, point: Array) -> constraints.Constraint:
-    room = point.max() * 10 ** rng.uniform(-3, 1, (2, len(point)))
-    low = np.where(rng.random(len(point)) < 0.3, -np.inf, point - room[0])
-    high = np.where(rng.random(len(point)) < 0.3, np.inf, point + room[1])
+    slack = point.max() * 10 ** rng.uniform(-3, 1, (2, len(point)))
+    low = np.where(rng.random(len(point)) < 0.3, -np.inf, point - slack[0])
+    high = np.where(rng.random(len(point)) < 0.3, np.inf, point + slack[1])
     # Some bounds hold at the point itself.
     low = np.where(rng.random(len(point)) < 0.1, point, low)
     return constraints.Bounds(low, high)
@@ -255,9 +255,9 @@ def _rows(rng: np.random.Generator, point: Array) -> constraints.Constraint:
     matrix[rng.random(matrix.shape) < rng.choice([0.0, 0.7])] = 0.0
     matrix *= _weights(rng, number)[:, None]
     values = matrix @ point
-    room = np.abs(matrix).max(axis=1) * point.max() * 10 ** rng.uniform(-3, 0, (2, number))
-    lower = np.where(rng.random(number) < 0.5, -np.inf, values - room[0])
-    upper = np.where(rng.random(number) < 0.3, np.inf, values + room[1])
+    slack = np.abs(matrix).max(axis=1) * point.max() * 10 ** rng.uniform(-3, 0, (2, number))
+    lower = np.where(rng.random(number) < 0.5, -np.inf, values - slack[0])
+    upper = np.where(rng.random(number) < 0.3, np.inf, values + slack[1])
     is_equation = rng.random(number) < 0.2
     return constraints.Linear(
         matrix, np.where(is_equation, values, lower), np.where(is_equation, values, upper)
@@ -317,7 +317,8 @@ _SETS: Sequence[Callable[[np.random.Generator, Array], constraints.Constraint | 
 
 def attacked(case: Case, rng: np.random.Generator) -> Verdict:
     """Return what becomes of a problem, and what is wrong with it."""
-    problem, estimate = case.problem, case.estimate
+    problem = case.problem
+    estimate = case.estimate
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LdpoptWarning)
         try:
@@ -354,7 +355,8 @@ def _doubt(solution: Any) -> str:
 
 def _wrongs(case: Case, solution: Any, rng: np.random.Generator) -> Iterator[str]:
     """Yield all that is wrong with an optimal answer."""
-    problem, estimate = case.problem, case.estimate
+    problem = case.problem
+    estimate = case.estimate
     best = solution.frequencies
     certificate = solution.certificate
     scale = float(certificate.scale)
