@@ -169,8 +169,8 @@ def _lowest_from_roots(
     """Return the lowest sum where a value is taken with all those above it; overwrites sums."""
     best = sums[0]
     best[:] = 0.0
-    # The last branch waits for the next node, which is often the one above it: along a chain a sum
-    # that is written and read back at once would take twice as long.
+    # The last branch waits for the next node, which is often the one above it: a sum that is
+    # written and read back at once, as along a chain, would take twice as long.
     waiting = 0.0
     target = 0
     for node in range(len(slope), 0, -1):
