@@ -162,12 +162,11 @@ class Near(Constraint):
                 # The logarithm of 0 would be infinite; that of a tiny number is nothing, 0 times.
                 clear = np.maximum(value, _TINY)
             with np.errstate(over="ignore"):
-                terms = np.asarray(clear / divisor)
-            np.log(terms, out=terms)
-            terms *= value
-            terms -= value
-            terms += r
-            divergence += terms.sum(axis=-1)
+                logs = np.asarray(clear / divisor)
+            np.log(logs, out=logs)
+            # Without the array of terms: their sum is no more exact.
+            along = np.einsum("...v,...v->...", value, logs)
+            divergence += along - (value.sum(axis=-1) - r.sum())
         return divergence, outside
 
     def _distance(self, f: Array) -> Array:

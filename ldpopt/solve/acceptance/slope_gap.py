@@ -223,11 +223,11 @@ def _long_facing(cut: Constraint, f: Array) -> _LongFacing:
         return _LongFacing(rule, lambda *_: float(row.distance), row.is_equation)
     reference = ball.reference
     if ball.norm == "kl":
-        normal = log_ratios(f, reference)
+        normal, are_numbers = log_ratios(f, reference)
         gained = float(f.sum() - reference.sum())
 
         def slack(turned: Turned, chosen: Callable[[slice], Array]) -> float:
-            further = _further(normal, f, reference, chosen)
+            further = 0.0 if are_numbers else _further(normal, f, reference, chosen)
             return ball.radius + gained + further - turned.along
 
         return _LongFacing(normal_kernels.rule(normal_kernels.GIVEN, normal, 1.0), slack)

@@ -73,9 +73,13 @@ def normal_of(ball: Ball, f: Array, near: float) -> Normal:
     return Normal(np.log(ratio), is_open, np.inf)
 
 
-def log_ratios(f: Array, reference: Array) -> Array:
-    """Return log(f/r) of a long vector, and NaN where that is no number: a divergence's normal."""
+def log_ratios(f: Array, reference: Array) -> tuple[Array, bool]:
+    """Return log(f/r) of a long vector, a divergence's normal, and whether all are numbers.
+
+    Elsewhere it is NaN.
+    """
     result = np.empty(f.shape)
+    are_numbers = True
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for _, (logs, value, r) in parts_of(result, f, reference):
             np.divide(value, r, out=logs)
@@ -84,7 +88,8 @@ def log_ratios(f: Array, reference: Array) -> Array:
             # Rarely: a choice between two arrays takes as long as four logarithms.
             if not is_finite.all():
                 logs[~is_finite] = np.nan
-    return result
+                are_numbers = False
+    return result, are_numbers
 
 
 class Slack(NamedTuple):
