@@ -85,9 +85,11 @@ class ProgramCertificate:
         The largest entry of the point, at least 1: to what its violation is relative.
     reason
         Why the gap is infinite or above 1e-8 of the scale, in a sentence; else empty.
+    stationarity
+        The largest slope of a variable of the compiled program that the multipliers do not explain.
     duals
-        The multipliers that prove the bound by constraint, with cvxpy's signs; empty where there is
-        no bound.
+        The multipliers by constraint, with cvxpy's signs: of those that were tried, the ones that
+        explain most, which may prove less than the bound. Empty where there is no bound.
     """
 
     gap: float
@@ -97,6 +99,7 @@ class ProgramCertificate:
     scale: float
     size: float
     reason: str = ""
+    stationarity: float = np.inf
     duals: Mapping[Any, Any] = field(default_factory=dict, repr=False)
 
     def is_optimal(self, tol: float = 1e-8, *, relative: bool = True) -> bool:
@@ -389,7 +392,7 @@ def _bounded_by_program(
     result = best(program, box, program.curvature, sufficient * terms, solve, sufficient)
     if result is None:
         return _with(nothing, reason="Clarabel returned no multipliers")
-    point, rise = result
+    point, rise, _ = result
     if not np.isfinite(rise.value):
         return _with(nothing, reason=_reason(problem, compiled, rise))
     value, error = program.value(point.x)
@@ -403,15 +406,23 @@ def _bounded_by_program(
     if scale < VANISHING and _has_vanishing_numbers(program):
         return _with(nothing, reason=_VANISHES)
     scale += SMALLEST_SCALE
-    duals = compiled.duals(point)
+    explaining = result.explaining(program)
+    duals = compiled.duals(explaining)
     return _with(
         nothing,
         gap=gap,
         bound=nothing.value - sign * gap,
         scale=scale,
         reason=shortfall(gap, point.attained, scale),
+        stationarity=_largest_residual(program, explaining),
         duals={c: duals[c.id] for c in problem.constraints if c.id in duals},
     )
+
+
+def _largest_residual(program: ConicProgram, point: Multipliers) -> float:
+    """Return the largest slope of a variable that multipliers in the dual cone leave."""
+    inside = project(point.z, program.cones)
+    return float(np.max(np.abs(program.residual(point.x, inside)[0]), initial=0.0))
 
 
 def _has_vanishing_numbers(program: ConicProgram) -> bool:
