@@ -405,7 +405,7 @@ class ConicPath:
     ) -> SolverResult:
         """Return another solver's result for a trial without a point, or raise an error.
 
-        A solver that calls a set empty may be wrong: only what a program confirms ends here.
+        A solver may be wrong about an empty set: only what a program confirms ends here.
         """
         estimate = stack.start[trial]
         support = None if stack.support is None else stack.support[trial]

@@ -451,8 +451,11 @@ def _units_of_values(compiled: CompiledProblem, values: Mapping[cp.Variable, Any
     """Return the variables' units if numbers are too far from 1 for the solver's own, else None."""
     sizes = _sizes(compiled, values)
     is_small = bool(np.any((sizes > 0) & (sizes < _SMALL_VALUES)))
-    is_steep = np.max(np.abs(compiled.program.matrix.data), initial=0.0) > _LARGE_COEFFICIENT
-    return compiled.program.units_near(sizes) if is_small or is_steep else None
+    coefficients = np.abs(compiled.program.matrix.data)
+    coefficients = coefficients[coefficients > 0]
+    is_steep = np.max(coefficients, initial=0.0) > _LARGE_COEFFICIENT
+    is_flat = np.min(coefficients, initial=1.0) < 1 / _LARGE_COEFFICIENT
+    return compiled.program.units_near(sizes) if is_small or is_steep or is_flat else None
 
 
 def _sizes(compiled: CompiledProblem, values: Mapping[cp.Variable, Any]) -> Array:
