@@ -172,6 +172,15 @@ class Structure:
         """
         raise NotImplementedError(f"{self!r} has no kinks that values share")
 
+    def expression_in(
+        self, unit: float, counted: cp.Expression, estimate: FrequencyEstimate
+    ) -> cp.Expression:
+        """Return ``expression`` of frequencies that an expression counts in a unit.
+
+        Losses that are proportional to the unit state it outside, so that solvers do not see it.
+        """
+        return self.expression(counted if unit == 1 else unit * counted, estimate)
+
     def curvature(
         self, estimate: FrequencyEstimate, lower: ArrayLike = -math.inf, upper: ArrayLike = math.inf
     ) -> Array:
@@ -787,12 +796,18 @@ class WeightedSum(SeparableLoss):
 
     def expression(self, f: cp.Expression, estimate: FrequencyEstimate) -> cp.Expression:
         """Return the weighted sum of the parts with shared kinks."""
-        import cvxpy as cp  # slow to import, as everywhere in this folder
+        return self.expression_in(1.0, f, estimate)
+
+    def expression_in(
+        self, unit: float, counted: cp.Expression, estimate: FrequencyEstimate
+    ) -> cp.Expression:
+        """Return the weighted sum of what the parts with shared kinks return."""
+        import cvxpy as cp
 
         total: Any = cp.Constant(0.0)
         for weight, term in self.parts:
             if term.has_shared_kinks:
-                total = total + weight * term.expression(f, estimate)
+                total = total + weight * term.expression_in(unit, counted, estimate)
         return total
 
     def response(

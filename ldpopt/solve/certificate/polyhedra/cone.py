@@ -194,10 +194,11 @@ def _of_kinked_loss(
     import cvxpy as cp
 
     unit = stated.unit
-    price = 1.0 if unit == 1 else own_unit(float(absolute_sum(loss.slope, loss.f)))
+    # The square of a unit of slopes: a power of four.
+    price = 1.0 if unit == 1 else own_unit(float(absolute_sum(loss.slope, loss.f)) ** 0.5) ** 2
     ends = [form for form in bounds_of(stated.values, limits) if form.size]
-    objective = loss.objective(stated.values, limits)
-    problem = cp.Problem(cp.Minimize(objective / price), [*stated.forms, *ends])
+    objective = loss.objective(stated.variable, limits, unit, price)
+    problem = cp.Problem(cp.Minimize(objective), [*stated.forms, *ends])
     # Auxiliary variables of the constraints are not used in the objective: any value will do.
     point = {other: np.zeros(other.shape) for other in problem.variables()}
     # Units are powers of two: the point stays the same bits.
