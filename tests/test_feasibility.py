@@ -217,9 +217,10 @@ def test_a_large_problem_names_its_conflict_after_the_solver_found_it(monkeypatc
 
 @pytest.mark.parametrize(
     ("status", "expected"),
-    [("optimal", "feasible"), ("optimal_inaccurate", "undecided"), ("infeasible", "infeasible")],
+    [("optimal", "feasible"), ("optimal_inaccurate", "undecided"), ("infeasible", "undecided")],
 )
 def test_only_an_optimal_point_proves_that_constraints_agree(status, expected, monkeypatch):
+    """And a status alone does not prove that they conflict: that takes a ray."""
     original = ConeProgram.solve
 
     def solve(self, options=None, *more):
@@ -230,6 +231,36 @@ def test_only_an_optimal_point_proves_that_constraints_agree(status, expected, m
     outcome, point = feasibility._search([SumsTo(1), NonNegative()], 3)
     assert outcome == expected
     assert (point is not None) == (outcome == "feasible")
+
+
+@pytest.mark.parametrize(
+    "further",
+    [[Linear([[1, 2, 0, 0, -1]], 0.7, 0.7)], [Custom(lambda f: [cp.norm(f - 0.2) <= 0.5])]],
+    ids=["rows", "curved"],
+)
+def test_a_solver_that_calls_a_set_empty_is_replaced_unless_a_program_agrees(further, monkeypatch):
+    original = CompiledProblem.solve
+    wrong = []
+
+    def solve(self, *arguments):
+        result = original(self, *arguments)
+        if wrong:
+            return result
+        wrong.append(self)
+        return replace(result, point=None, status=None, reported="infeasible")
+
+    monkeypatch.setattr(CompiledProblem, "solve", solve)
+    groups = GroupTotals([[0, 1], [1, 2]], [0.6, 0.4])
+    solution = Problem(LeastAbsolute(), [*SIMPLEX, groups, *further]).solve(ESTIMATE)
+    assert wrong
+    assert solution.certificate.is_optimal(1e-8, relative=True)
+
+
+def test_an_empty_curved_set_is_proved_by_a_ray():
+    balls = [Custom(lambda f, c=c: [cp.norm(f[:2] - c) <= 0.1]) for c in (0.0, 0.5)]
+    assert feasibility._search(balls, D)[0] == "infeasible"
+    touching = Custom(lambda f: [cp.norm(f[:2] - np.array([0.2, 0])) <= 0.1])
+    assert feasibility._search([balls[0], touching], D)[0] != "infeasible"
 
 
 def test_looking_for_a_conflict_warns_of_nothing():

@@ -198,6 +198,16 @@ def test_the_level_of_a_sum_is_the_tightest_of_its_terms_over_their_weights():
     np.testing.assert_array_equal(upper, np.minimum(ends[0][1], ends[1][1]))
 
 
-def test_a_sum_with_a_term_that_may_be_negative_has_no_level():
-    loss = losses.LeastSquares() + 0.1 * losses.Entropy()
+def test_a_term_that_may_be_negative_takes_its_lowest_value_from_the_level():
+    entropy = losses.Entropy()
+    upper = (losses.LeastSquares() + 0.1 * entropy).sublevel(np.asarray(1.0), UNARY)[1]
+    d = UNARY.d
+    # Each f log f is at least -1/e, at 1/e.
+    assert entropy.lowest(UNARY) == pytest.approx(entropy.value(np.full(d, 1 / np.e), UNARY))
+    of_squares = losses.LeastSquares().sublevel(np.asarray(1.0 + 0.1 * d / np.e), UNARY)[1]
+    np.testing.assert_array_less(upper, of_squares * (1 + 1e-6) + 1e-6)
+
+
+def test_a_sum_with_a_term_without_a_lowest_value_has_no_level():
+    loss = losses.LeastSquares() + 0.1 * losses.BinomialMLE()
     assert loss.sublevel(np.asarray(1.0), UNARY) is None

@@ -29,6 +29,7 @@ from ldpopt.losses import (
     L1To,
     LeastAbsolute,
     LeastSquares,
+    MaxAbsolute,
     TotalVariation,
     WeightedLeastSquares,
 )
@@ -81,6 +82,18 @@ FAMILIES = {
     ),
     "groups, Huber": lambda c: (
         Huber(0.05 * c),
+        [NonNegative(), SumsTo(c), GroupTotals(GROUPS, [0.3 * c, 0.2 * c])],
+    ),
+    "groups, deviations": lambda c: (
+        SQUARES + 0.05 * c * L1To(REFERENCE * c),
+        [NonNegative(), GroupTotals(GROUPS, [0.3 * c, 0.2 * c])],
+    ),
+    "groups, variation": lambda c: (
+        SQUARES + 0.05 * c * TotalVariation(),
+        [NonNegative(), SumsTo(c), GroupTotals(GROUPS, [0.3 * c, 0.2 * c])],
+    ),
+    "groups, largest deviation": lambda c: (
+        SQUARES + 0.2 * c * MaxAbsolute(),
         [NonNegative(), SumsTo(c), GroupTotals(GROUPS, [0.3 * c, 0.2 * c])],
     ),
     "hierarchy": lambda c: (

@@ -33,6 +33,10 @@ GAP = 20.0
 """Gap of a solver's point over its tolerance: the gap is of first order in the error, times a
 curvature up to 20."""
 
+MULTIPLIER = 2e-4
+"""A multiplier against differences of minima over steps of 1e-3, relative to slopes of order 1:
+each minimum is right to 1e-8, and cone solvers leave 1e-5 of a slope."""
+
 OBJECTIVE = 1e-8
 """Objective of a solver's point against the closed form's: of second order in the error of the
 point, which is feasible to 1e-9."""

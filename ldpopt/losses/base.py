@@ -35,6 +35,9 @@ Array = NDArray[np.float64]
 ROUNDINGS = 32 * float(np.finfo(np.float64).eps)
 """Error of a gradient relative to its size: 64 operations, each rounded by half of eps."""
 
+# By which part of what is subtracted from a level the rest is raised, far above its rounding.
+_LOOSE = 1e-6
+
 # Products of a sum's unit with the terms' own are still numbers.
 _LARGEST_UNIT = 1e270
 
@@ -115,6 +118,10 @@ class Structure:
     scope: ClassVar[str] = "the problem"
     """What a certificate of the loss covers."""
 
+    def lowest(self, estimate: FrequencyEstimate) -> Array | None:
+        """Return a number, of shape (...), that no value of the loss is below; None if unknown."""
+        return np.zeros(estimate.frequencies.shape[:-1]) if self.is_nonnegative else None
+
     @property
     def separable(self) -> SeparableLoss | None:
         """The loss itself if it is a ``SeparableLoss``, else None."""
@@ -164,6 +171,15 @@ class Structure:
         ``has_shared_kinks`` have it: their certificates are those of the compiled program.
         """
         raise NotImplementedError(f"{self!r} has no kinks that values share")
+
+    def expression_in(
+        self, unit: float, counted: cp.Expression, estimate: FrequencyEstimate
+    ) -> cp.Expression:
+        """Return ``expression`` of frequencies that an expression counts in a unit.
+
+        Losses that are proportional to the unit state it outside, so that solvers do not see it.
+        """
+        return self.expression(counted if unit == 1 else unit * counted, estimate)
 
     def curvature(
         self, estimate: FrequencyEstimate, lower: ArrayLike = -math.inf, upper: ArrayLike = math.inf
@@ -644,14 +660,37 @@ class WeightedSum(SeparableLoss):
         return np.logical_and.reduce(stated) if stated else None
 
     def sublevel(self, level: Array, estimate: FrequencyEstimate) -> tuple[Array, Array] | None:
-        """Return where no term costs more than the level alone; None if another may be below 0."""
-        # A single term pays the level alone whatever its sign.
-        if len(self.parts) > 1 and not self.is_nonnegative:
-            return None
-        bounds = [
-            term.sublevel(np.asarray(level) / weight, estimate) for weight, term in self.parts
-        ]
+        """Return where no term costs more than the lowest values of all others leave to it.
+
+        A term has no bounds if another one has no lowest value.
+        """
+        floors = self._floors(estimate)
+        bounds = []
+        for i, (weight, term) in enumerate(self.parts):
+            others = [floor for j, floor in enumerate(floors) if j != i]
+            numbers = [floor for floor in others if floor is not None]
+            if len(numbers) < len(others):
+                continue
+            taken = np.sum(numbers, axis=0) if numbers else 0.0
+            # What is subtracted is rounded by its own size; a looser level is right as well.
+            left = level - taken + _LOOSE * np.abs(taken)
+            bounds.append(term.sublevel(left / weight, estimate))
         return within_all(bounds)
+
+    def lowest(self, estimate: FrequencyEstimate) -> Array | None:
+        """Return the sum of the terms' lowest values; None if one of them has none."""
+        floors = self._floors(estimate)
+        numbers = [floor for floor in floors if floor is not None]
+        return np.asarray(np.sum(numbers, axis=0)) if len(numbers) == len(floors) else None
+
+    def _floors(self, estimate: FrequencyEstimate) -> list[Array | None]:
+        """Return the lowest value of each term with its weight, None where it is unknown."""
+        floors = [term.lowest(estimate) for _, term in self.parts]
+        weights = [weight for weight, _ in self.parts]
+        return [
+            None if floor is None else np.asarray(weight * floor)
+            for weight, floor in zip(weights, floors, strict=True)
+        ]
 
     # --- structure --------------------------------------------------------------------------------
 
@@ -757,12 +796,18 @@ class WeightedSum(SeparableLoss):
 
     def expression(self, f: cp.Expression, estimate: FrequencyEstimate) -> cp.Expression:
         """Return the weighted sum of the parts with shared kinks."""
-        import cvxpy as cp  # slow to import, as everywhere in this folder
+        return self.expression_in(1.0, f, estimate)
+
+    def expression_in(
+        self, unit: float, counted: cp.Expression, estimate: FrequencyEstimate
+    ) -> cp.Expression:
+        """Return the weighted sum of what the parts with shared kinks return."""
+        import cvxpy as cp
 
         total: Any = cp.Constant(0.0)
         for weight, term in self.parts:
             if term.has_shared_kinks:
-                total = total + weight * term.expression(f, estimate)
+                total = total + weight * term.expression_in(unit, counted, estimate)
         return total
 
     def response(

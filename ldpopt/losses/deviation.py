@@ -281,9 +281,15 @@ class MaxAbsolute(Deviation):
 
     def expression(self, f: cp.Expression, estimate: FrequencyEstimate) -> cp.Expression:
         """Return the loss itself."""
+        return self.expression_in(1.0, f, estimate)
+
+    def expression_in(
+        self, unit: float, counted: cp.Expression, estimate: FrequencyEstimate
+    ) -> cp.Expression:
+        """Return the loss, with the estimate counted in the unit too."""
         import cvxpy as cp
 
-        return cp.norm_inf(f - estimate.frequencies)
+        return unit * cp.norm_inf(counted - estimate.frequencies / unit)
 
     def cone_form(
         self,

@@ -77,11 +77,16 @@ class _Divergence(SeparableLoss):
         From e r on the logarithm of f/r is at least 1, so that f is at most its term.
         """
         reference = np.maximum(self.target(estimate), 0.0)
-        others = np.sum(reference, axis=-1, keepdims=True) / math.e
+        others = -self.lowest(estimate)[..., None]
         highest = np.asarray(level)[..., None]
         left = highest + others + _LOOSE * (np.abs(highest) + others)
         upper = np.maximum(math.e * reference, left) * (1 + _LOOSE)
         return np.zeros(upper.shape), upper
+
+    def lowest(self, estimate: FrequencyEstimate) -> Array:
+        """Return -Σ r/e, the value at f = r/e."""
+        reference = np.maximum(self.target(estimate), 0.0)
+        return np.asarray(-np.sum(reference, axis=-1) / math.e)
 
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return r over its sum, and the logarithm of that sum, once per value.

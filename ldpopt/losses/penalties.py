@@ -55,6 +55,12 @@ class _Penalty(Loss):
         """Return the loss itself."""
         return self._of(f)
 
+    def expression_in(
+        self, unit: float, counted: cp.Expression, estimate: FrequencyEstimate
+    ) -> cp.Expression:
+        """Return the loss, which is proportional to f."""
+        return unit * self._of(counted)
+
     def _of(self, f: cp.Expression) -> cp.Expression:
         """Return the penalty, which is proportional to f."""
         raise NotImplementedError

@@ -8,7 +8,8 @@ no row can be left out (Gleeson, Ryan 1990).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +18,14 @@ from ldpopt.constraints import Bounds, Constraint, Fixed, LinearInequalities, No
 from ldpopt.errors import InfeasibleError, SolverError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
+from ldpopt.solve.certificate.cones.compiled_problem import compiled_set
+from ldpopt.solve.certificate.cones.dual_cones import project
 from ldpopt.solve.formulation import Formulation, stated_size
 from ldpopt.solve.programs.program import ConeProgram, LinearProgram, stacked
 from ldpopt.solve.programs.units import unit_of_size
+
+if TYPE_CHECKING:
+    import cvxpy as cp
 
 Array = NDArray[np.float64]
 
@@ -32,6 +38,10 @@ _TOLERANCE = 1e-9
 
 # HiGHS leaves multipliers of this size on rows that are not part of a proof.
 _NO_MULTIPLIER = 1e-9
+
+# How large the variables of a program may be on average, in units in which those of frequencies are
+# of order 1: an empty set is one without points up to there.
+_FARTHEST = 1e4
 
 _SHOWN = 6  # rows named in a message
 
@@ -212,11 +222,27 @@ def _search(
     except cp.error.SolverError:
         return "undecided", None
     if solution.status == cp.INFEASIBLE:
-        return "infeasible", None
+        return ("infeasible" if _is_proved(variable, forms) else "undecided"), None
     point = solution.at(variable)
     if solution.status != cp.OPTIMAL or point is None:
         return "undecided", None
     return "feasible", unit * point / d
+
+
+def _is_proved(variable: cp.Variable, forms: Sequence[cp.Constraint]) -> bool:
+    """Return whether a ray proves that no point of any plausible size satisfies the forms.
+
+    Points of A x + s = b with s in a cone have z·b - (Aᵀz)·x = z·s >= 0 for every z of the dual
+    cone. Where z·b < 0, the sum of all |x| is therefore at least -z·b over the largest |Aᵀz|: XX
+    """
+    program = compiled_set(variable, forms).program
+    program = replace(program, linear=np.zeros(len(program.linear)))
+    solved = program.solve(_TOLERANCE)
+    if solved is None:
+        return False
+    ray = project(solved.z, program.cones)
+    left = np.max(np.abs(program.matrix.T @ ray), initial=0.0)
+    return bool(-(ray @ program.right) > _FARTHEST * len(program.linear) * left)
 
 
 def conflict(constraints: Sequence[Constraint], d: int) -> str:
@@ -248,7 +274,8 @@ def verdict(
     """Return the error for a solver that calls the problem infeasible.
 
     A solver may be wrong about that, so that a program of feasibility alone confirms it: by the
-    rows first, then by Clarabel's certificate, at last on the loss's own domain.
+    rows, which decide where all constraints have some, else by a ray that proves it, at last on
+    the loss's own domain.
 
     Parameters
     ----------
@@ -269,8 +296,8 @@ def verdict(
         require_feasible(members, d)
     except InfeasibleError as error:
         return error
-    outcome, _ = _search(members, d)
-    if outcome == "infeasible":
+    is_curved = any(member.rows(d) is None for member in members)
+    if is_curved and _search(members, d)[0] == "infeasible":
         return InfeasibleError(
             f"no vector satisfies the constraints ({reported}): {conflict(members, d)}"
         )

@@ -388,10 +388,7 @@ class ConicPath:
             # A sum over values whose noise is far above 1/d is a large number in its own units.
             first = _better(first, self._attempt(stack, row, stack.constants, 1 / len(row[0])))
         if first.point is None:
-            if again is not None and first.reported not in _INFEASIBLE:
-                return self._rescued(stack, stack.start[trial], first, again)
-            support = None if stack.support is None else stack.support[trial]
-            raise _no_point(formulation, stack.start[trial], support, stack.solver, first.reported)
+            return self._without_point(stack, trial, first, again)
         best = first
         units = stack.constants
         for _ in range(_REFINEMENTS):
@@ -402,6 +399,25 @@ class ConicPath:
             units = finer
             best = _better(best, self._attempt(stack, row, units))
         return best
+
+    def _without_point(
+        self, stack: _Stack, trial: tuple[int, ...], first: SolverResult, again: Again | None
+    ) -> SolverResult:
+        """Return another solver's result for a trial without a point, or raise an error.
+
+        A solver may be wrong about an empty set: only what a program confirms ends here.
+        """
+        estimate = stack.start[trial]
+        support = None if stack.support is None else stack.support[trial]
+        if first.reported not in _INFEASIBLE and again is not None:
+            return self._rescued(stack, estimate, first, again)
+        error = _no_point(stack.formulation, estimate, support, stack.solver, first.reported)
+        if again is None or not isinstance(error, SolverError):
+            raise error
+        try:
+            return _replaced(first, again(estimate))
+        except SolverError:
+            raise error from None
 
     def _rescued(
         self, stack: _Stack, estimate: FrequencyEstimate, first: SolverResult, again: Again
@@ -415,14 +431,7 @@ class ConicPath:
                 f"settings and in smaller units too, and neither did another solver ({error}); "
                 f"{self._blame(stack, estimate)}"
             ) from None
-        return replace(
-            first,
-            point=second.frequencies,
-            status=second.status,
-            solver_seconds=first.solver_seconds + second.solver_seconds,
-            compile_seconds=first.compile_seconds + second.compile_seconds,
-            steps=first.steps + second.steps,
-        )
+        return _replaced(first, second)
 
     def _blame(self, stack: _Stack, estimate: FrequencyEstimate) -> str:
         """Return which constraint the solver cannot cope with: without it there is a point.
@@ -578,6 +587,18 @@ def _outcome(stack: _Stack, results: Sequence[SolverResult]) -> Outcome:
         solver_seconds=sum(result.solver_seconds for result in results),
         steps=sum(result.steps for result in results),
         stats=tuple(result.stats for result in results),
+    )
+
+
+def _replaced(first: SolverResult, second: Outcome) -> SolverResult:
+    """Return a result without a point as another solver has replaced it, with both efforts."""
+    return replace(
+        first,
+        point=second.frequencies,
+        status=second.status,
+        solver_seconds=first.solver_seconds + second.solver_seconds,
+        compile_seconds=first.compile_seconds + second.compile_seconds,
+        steps=first.steps + second.steps,
     )
 
 

@@ -26,6 +26,9 @@ UNEXPLAINED = 1e-9
 """A ``failure`` above which other multipliers are looked for."""
 
 
+# What products are relative to is at least this part of the steepest slope at the largest value.
+_LEAST_TERMS = 1e-6
+
 # Where other multipliers explain a point, they fail by rounding alone.
 _FAR_LESS = 1e-3
 
@@ -75,6 +78,8 @@ class Explanation(NamedTuple):
         """Return by how much the multipliers fail the conditions, relative to the slopes."""
         steepest = np.max(np.abs(slope), axis=-1)
         terms = np.sum(np.abs(slope * point), axis=-1)
+        # Terms vanish where all values with a slope are 0: there rounding would fail by all of it.
+        terms = np.maximum(terms, _LEAST_TERMS * steepest * np.max(np.abs(point), axis=-1))
         with np.errstate(divide="ignore", invalid="ignore"):
             of_slopes = np.where(self.stationarity == 0, 0.0, self.stationarity / steepest)
             of_products = np.where(self.complementarity == 0, 0.0, self.complementarity / terms)

@@ -171,13 +171,18 @@ class KinkedLoss:
         """Return the subgradient at f that is nearest to the prices."""
         return self.kinks.subgradient(self.f, price)
 
-    def objective(self, variable: cp.Variable, limits: Box) -> cp.Expression:
-        """Return the loss up to a constant as an expression, for one trial."""
+    def objective(
+        self, variable: cp.Variable, limits: Box, unit: float, price: float
+    ) -> cp.Expression:
+        """Return the loss over a price, up to a constant, for one trial.
+
+        The variable counts the frequencies in a unit. Both are powers of two: nothing is rounded.
+        """
         import cvxpy as cp
 
         place, below, above = self.kinks
-        step = variable - place
-        return below @ step + (above - below) @ cp.pos(step)
+        step = variable - place / unit
+        return unit * (below / price) @ step + unit * ((above - below) / price) @ cp.pos(step)
 
     def rounding(self, limits: Box) -> float:
         """Return by how much the objective may be wrong: not at all."""
@@ -218,7 +223,8 @@ class MixedLoss:
     kinked
         The parts that are linear in each value but for one kink.
     shared
-        From a variable to the parts with shared kinks; None without them.
+        From a unit and a variable that counts in it to the parts with shared kinks; None without
+        them.
     shared_kinks
         The same parts where their slopes are known without cvxpy; else empty.
     """
@@ -227,7 +233,7 @@ class MixedLoss:
     slope: Array
     smooth: Tangent
     kinked: tuple[KinkedLoss, ...]
-    shared: Callable[[cp.Expression], cp.Expression] | None
+    shared: Callable[[float, cp.Expression], cp.Expression] | None
     shared_kinks: tuple[SharedKinks, ...] = ()
 
     def slopes(self, near: float) -> tuple[Array, Array]:
@@ -284,20 +290,29 @@ class MixedLoss:
             result = part.averaged(result, weights.reshape(result.shape), near)
         return result.reshape(self.f.shape)
 
-    def objective(self, variable: cp.Variable, limits: Box) -> cp.Expression:
-        """Return the loss, with the tangent for its smooth part, as an expression for one trial."""
+    def objective(
+        self, variable: cp.Variable, limits: Box, unit: float, price: float
+    ) -> cp.Expression:
+        """Return the loss over a price, with the tangent for its smooth part, for one trial.
+
+        The variable counts the frequencies in a unit, a power of two, and the price is one of four,
+        so that its root is exact too.
+        """
         import cvxpy as cp
 
         modulus, centre = self._bowl(limits)
         flat = modulus == 0
-        objective = np.where(flat, self.smooth.slope, 0.0) @ variable
+        objective = unit * (np.where(flat, self.smooth.slope, 0.0) / price) @ variable
         if not flat.all():
             # As squares: each term has a bound of its own, also where the values have none.
-            roots = np.sqrt(modulus)
-            objective += 0.5 * cp.sum_squares(cp.multiply(roots, variable) - roots * centre)
+            roots = np.sqrt(modulus) * (unit / np.sqrt(price))
+            away = cp.multiply(roots, variable) - roots * (centre / unit)
+            objective += 0.5 * cp.sum_squares(away)
         for part in self.kinked:
-            objective += part.objective(variable, limits)
-        return objective if self.shared is None else objective + self.shared(variable)
+            objective += part.objective(variable, limits, unit, price)
+        if self.shared is None:
+            return objective
+        return objective + self.shared(unit, variable) / price
 
     def rounding(self, limits: Box) -> float:
         """Return by how much the rounding of the smooth part's slope may change the objective."""
@@ -408,7 +423,7 @@ def minorant(
         return _tangent(loss, estimate, f, lower, upper)
     kinks = loss.kinks(loss.data(estimate), loss.constants(estimate)) if loss.has_kinks else ()
     kinked = tuple(KinkedLoss(f, one) for one in kinks)
-    shared = partial(loss.expression, estimate=estimate) if loss.has_shared_kinks else None
+    shared = partial(loss.expression_in, estimate=estimate) if loss.has_shared_kinks else None
     if smooth is None and shared is None and len(kinked) == 1:
         return kinked[0]
     slope = loss.gradient(f, estimate)

@@ -25,9 +25,11 @@ from ldpopt.solve.certificate.bounds.dual import EPS
 from ldpopt.solve.certificate.bounds.intervals import Box, Empty
 from ldpopt.solve.certificate.cones.compiled_problem import CompiledProblem
 from ldpopt.solve.certificate.cones.conic_program import ConicProgram, Multipliers, Rise
-from ldpopt.solve.certificate.cones.multipliers import best, shortfall
+from ldpopt.solve.certificate.cones.dual_cones import project
+from ldpopt.solve.certificate.cones.multipliers import best, explaining, shortfall
 from ldpopt.solve.certificate.cones.open_variables import bounded
 from ldpopt.solve.certificate.cones.ranges import propagate
+from ldpopt.solve.programs.units import Units
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -53,6 +55,8 @@ class ConeGap(NamedTuple):
     residual
         r of the frequencies, shape (d,): what the multipliers of all constraints leave of the
         gradient; NaN without multipliers.
+    of_auxiliary
+        The largest r of an auxiliary variable.
     reason
         Why the gap is infinite or above 1e-8 of the terms, in a sentence; else empty.
     """
@@ -60,6 +64,7 @@ class ConeGap(NamedTuple):
     gap: float
     multipliers: Mapping[int, Any]
     residual: Array
+    of_auxiliary: float
     reason: str
 
 
@@ -85,10 +90,10 @@ class ConeSet:
     compiled: CompiledProblem
 
     @classmethod
-    def of(
+    def stated(
         cls, compiled: CompiledProblem, variable: cp.Variable, lower: Array, upper: Array
     ) -> ConeSet:
-        """Return compiled constraints on a variable of shape (d,) that is in lower … upper too."""
+        """Return the set with the bounds of the frequencies as the only ranges."""
         program = compiled.program
         first = compiled.starts[variable.id]
         columns = slice(first, first + variable.size)
@@ -97,13 +102,23 @@ class ConeSet:
         box.lower[columns] = lower
         box.upper[columns] = upper
         program = replace(program, linear=np.zeros(size))
+        return cls(program, columns, box, compiled)
+
+    @classmethod
+    def of(
+        cls, compiled: CompiledProblem, variable: cp.Variable, lower: Array, upper: Array
+    ) -> ConeSet:
+        """Return compiled constraints on a variable of shape (d,) that is in lower … upper too."""
+        stated = cls.stated(compiled, variable, lower, upper)
+        program = stated.program
         ranges: Box | None
         try:
-            ranges = propagate(program.matrix, program.right, program.cones, box)
-            ranges = _with_reach(program, ranges, columns)
+            assert stated.box is not None
+            ranges = propagate(program.matrix, program.right, program.cones, stated.box)
+            ranges = _with_reach(program, ranges, stated.columns)
         except Empty:
             ranges = None
-        return cls(program, columns, ranges, compiled)
+        return replace(stated, box=ranges)
 
     def gap(
         self,
@@ -118,20 +133,12 @@ class ConeSet:
             return self._nothing("the constraints contradict each other")
         if not np.isfinite(gradient).all():
             return self._nothing("the gradient is infinite at the point")
-        size = len(self.program.linear)
-        slope = np.zeros(size)
-        error = np.zeros(size)
-        curvature = np.zeros(size)
-        slope[self.columns] = gradient
-        error[self.columns] = gradient_error
+        curvature = np.zeros(len(self.program.linear))
         curvature[self.columns] = modulus
-        tangent = replace(self.program, quadratic=None, linear=slope, linear_error=error)
+        tangent = self._tangent(gradient, gradient_error)
         target = sufficient * float(np.abs(gradient) @ np.abs(f))
         solvable = self._solvable(tangent, f, modulus)
-        # Frequencies of a million values are small numbers.
-        sizes = np.zeros(size)
-        sizes[self.columns] = float(np.mean(np.abs(f))) or 1.0
-        units = solvable.units_near(sizes)
+        units = self._units(solvable, f)
 
         def solve(tolerance: float) -> Multipliers | None:
             solved = solvable.solve(tolerance, units)
@@ -143,17 +150,57 @@ class ConeSet:
         result = best(tangent, self.box, curvature, target, solve, sufficient)
         if result is None:
             return self._nothing("Clarabel returned no multipliers")
-        point, rise = result
+        point, rise, _ = result
         reason = self._reason(rise)
         if np.isfinite(rise.value):
             terms = float(np.abs(gradient) @ np.abs(f))
             reason = shortfall(rise.value, point.attained, terms)
+        return self._result(max(rise.value, 0.0), point, rise.residual, reason)
+
+    def explained(self, gradient: Array, f: Array, modulus: Array | float) -> ConeGap | None:
+        """Return the multipliers that explain most, with their own products as gap, or None.
+
+        They are those of the stated set, in which nothing that follows from others has a
+        multiplier: of a set as ``stated`` returns it.
+        """
+        tangent = self._tangent(gradient, 0.0)
+        solvable = self._solvable(tangent, f, modulus)
+        units = self._units(solvable, f)
+        size = len(solvable.linear)
+        nothing = Box(np.full(size, -np.inf), np.full(size, np.inf))
+        solved = explaining(solvable, lambda tolerance: solvable.solve(tolerance, units), nothing)
+        if solved is None:
+            return None
+        point = self._at(f, solved)
+        z = project(point.z, self.program.cones)
+        product = abs(float(z @ (self.program.right - self.program.matrix @ point.x)))
+        return self._result(product, point, tangent.residual(point.x, z)[0], "")
+
+    def _result(self, gap: float, point: Multipliers, residual: Array, reason: str) -> ConeGap:
+        """Return a gap with the multipliers by constraint, and what they leave."""
+        of_auxiliary = np.abs(residual)
+        of_auxiliary[self.columns] = 0.0
         return ConeGap(
-            max(rise.value, 0.0),
+            gap,
             self.compiled.duals(point),
-            rise.residual[self.columns].copy(),
+            residual[self.columns].copy(),
+            float(np.max(of_auxiliary, initial=0.0)),
             reason,
         )
+
+    def _tangent(self, gradient: Array, gradient_error: Array | float) -> ConicProgram:
+        """Return the program with the tangent as objective."""
+        slope = np.zeros(len(self.program.linear))
+        error = np.zeros(len(slope))
+        slope[self.columns] = gradient
+        error[self.columns] = gradient_error
+        return replace(self.program, quadratic=None, linear=slope, linear_error=error)
+
+    def _units(self, solvable: ConicProgram, f: Array) -> Units:
+        """Return the units of a program: frequencies of a million values are small numbers."""
+        sizes = np.zeros(len(solvable.linear))
+        sizes[self.columns] = float(np.mean(np.abs(f))) or 1.0
+        return solvable.units_near(sizes)
 
     def _at(self, f: Array, solved: Multipliers) -> Multipliers:
         """Return f with a solver's auxiliary variables, and the multipliers of the set's rows.
@@ -180,7 +227,8 @@ class ConeSet:
         """Return which frequencies can have more than one value."""
         assert self.box is not None
         lower, upper = self.box.lower[self.columns], self.box.upper[self.columns]
-        return np.asarray(upper - lower > 16 * EPS * (np.abs(lower) + np.abs(upper)))
+        rounding = 16 * EPS * (np.abs(lower) + np.abs(upper))
+        return np.asarray((upper - lower > rounding) | np.isinf(rounding))
 
     def _solvable(self, tangent: ConicProgram, f: Array, modulus: Array | float) -> ConicProgram:
         """Return the program of the gap as a solver takes it: with the bounds as rows.
@@ -227,7 +275,7 @@ class ConeSet:
     def _nothing(self, reason: str) -> ConeGap:
         """Return that no gap is known."""
         d = self.columns.stop - self.columns.start
-        return ConeGap(np.inf, {}, np.full(d, np.nan), reason)
+        return ConeGap(np.inf, {}, np.full(d, np.nan), np.nan, reason)
 
     def _reason(self, rise: Rise) -> str:
         """Return what has no bound."""

@@ -167,7 +167,7 @@ class ConicProgram:
         z = project(point.z, self.cones)
         x = point.x
         curvature = self.curvature if curvature is None else curvature
-        residual, error = self._residual(x, z)
+        residual, error = self.residual(x, z)
         error = error + self.linear_error
         slack, slack_error = exact_sums.row_totals(self.matrix, -x, self.right)
         products, product_error = exact_sums.product_total(z, slack)
@@ -182,7 +182,7 @@ class ConicProgram:
         unbounded &= (slope > 0) & (curvature == 0)
         return Rise(value, residual, error, np.flatnonzero(unbounded))
 
-    def _residual(self, x: Array, z: Array) -> tuple[Array, Array]:
+    def residual(self, x: Array, z: Array) -> tuple[Array, Array]:
         """Return c + P x + Aᵀz, each rounded once, and bounds of the errors."""
         from scipy import sparse
 

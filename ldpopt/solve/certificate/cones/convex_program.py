@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
+from ldpopt.closed_form.units import own_unit
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
 from ldpopt.solve.certificate import shown
 from ldpopt.solve.certificate.bounds.dual import EPS, usable
@@ -48,6 +49,8 @@ _EVALUATION = 1e-12
 
 # Violation, relative to the point, from which a point counts as outside the constraints.
 _OUTSIDE = 1e-9
+
+_SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 
 # Entries of a variable below this, as frequencies of many values are, need units of their own.
 _SMALL_VALUES = 2.0**-6
@@ -85,9 +88,11 @@ class ProgramCertificate:
         The largest entry of the point, at least 1: to what its violation is relative.
     reason
         Why the gap is infinite or above 1e-8 of the scale, in a sentence; else empty.
+    stationarity
+        The largest slope of a variable of the compiled program that the multipliers do not explain.
     duals
-        The multipliers that prove the bound by constraint, with cvxpy's signs; empty where there is
-        no bound.
+        The multipliers by constraint, with cvxpy's signs: of those that were tried, the ones that
+        explain most, which may prove less than the bound. Empty where there is no bound.
     """
 
     gap: float
@@ -97,6 +102,7 @@ class ProgramCertificate:
     scale: float
     size: float
     reason: str = ""
+    stationarity: float = np.inf
     duals: Mapping[Any, Any] = field(default_factory=dict, repr=False)
 
     def is_optimal(self, tol: float = 1e-8, *, relative: bool = True) -> bool:
@@ -201,8 +207,6 @@ def _along_gradient(problem: cp.Problem, values: Mapping[cp.Variable, Any]) -> f
 
 
 def _with(certificate: ProgramCertificate, **changes: Any) -> ProgramCertificate:
-    from dataclasses import replace
-
     return replace(certificate, **changes)
 
 
@@ -370,16 +374,19 @@ def _bounded_by_program(
     compiled = compiled_problem(problem)
     if compiled is None:
         return _with(nothing, gap=0.0, bound=nothing.value, scale=abs(nothing.value))
-    program = compiled.program
+    program, unit = _in_own_unit(compiled.program)
     # The point's value in the program's units.
-    level = sign * nothing.value - compiled.offset
-    level += 4 * EPS * (abs(nothing.value) + abs(compiled.offset))
-    terms = abs(nothing.value) + abs(compiled.offset)
+    offset = compiled.offset / unit
+    own_value = sign * nothing.value / unit
+    terms = abs(own_value) + abs(offset)
+    level = own_value - offset + 4 * EPS * terms
     try:
         box = ranges_below(program, level, terms)
     except Empty:
         # No feasible point has a value as good as the point's own.
-        return _better_than_possible(nothing, terms)
+        if terms < VANISHING and _has_vanishing_numbers(program):
+            return _with(nothing, reason=_VANISHES)
+        return _better_than_possible(nothing, unit * terms)
 
     units = _units_of_values(compiled, values)
 
@@ -389,7 +396,7 @@ def _bounded_by_program(
     result = best(program, box, program.curvature, sufficient * terms, solve, sufficient)
     if result is None:
         return _with(nothing, reason="Clarabel returned no multipliers")
-    point, rise = result
+    point, rise, _ = result
     if not np.isfinite(rise.value):
         return _with(nothing, reason=_reason(problem, compiled, rise))
     value, error = program.value(point.x)
@@ -397,21 +404,46 @@ def _bounded_by_program(
     gap = level - value + rise.value + error + 4 * EPS * (abs(level) + abs(value) + rise.value)
     price = float(np.abs(project(point.z, program.cones)).sum())
     if gap < -_EVALUATION * scale - 4 * price * nothing.violation:
-        return _better_than_possible(nothing, scale)
-    gap = max(float(gap), 0.0)
-    scale += stake
-    if scale < VANISHING and _has_vanishing_numbers(program):
+        return _better_than_possible(nothing, unit * scale)
+    gap = unit * max(float(gap), 0.0)
+    # Among the smallest doubles a product is rounded.
+    gap = np.nextafter(gap, np.inf) if gap < _SMALLEST_NORMAL else gap
+    scale = unit * scale + stake
+    if scale < unit * VANISHING and _has_vanishing_numbers(program):
         return _with(nothing, reason=_VANISHES)
-    scale += SMALLEST_SCALE
-    duals = compiled.duals(point)
+    scale += unit * SMALLEST_SCALE
+    explaining = result.explaining(program)
+    duals = compiled.duals(explaining._replace(z=unit * explaining.z))
     return _with(
         nothing,
         gap=gap,
         bound=nothing.value - sign * gap,
         scale=scale,
-        reason=shortfall(gap, point.attained, scale),
+        reason=shortfall(gap, unit * point.attained, scale),
+        stationarity=unit * _largest_residual(program, explaining),
         duals={c: duals[c.id] for c in problem.constraints if c.id in duals},
     )
+
+
+def _in_own_unit(program: ConicProgram) -> tuple[ConicProgram, float]:
+    """Return the program with costs of order 1, and the unit in which they are, a power of two.
+
+    Products of costs would be lost below the smallest doubles, or beyond the largest.
+    """
+    largest = float(np.max(np.abs(program.linear), initial=0.0))
+    quadratic = program.quadratic
+    if quadratic is not None:
+        largest = max(largest, float(np.max(np.abs(quadratic.data), initial=0.0)))
+    unit = own_unit(largest)
+    if quadratic is not None:
+        quadratic = quadratic / unit
+    return replace(program, linear=program.linear / unit, quadratic=quadratic), unit
+
+
+def _largest_residual(program: ConicProgram, point: Multipliers) -> float:
+    """Return the largest slope of a variable that multipliers in the dual cone leave."""
+    inside = project(point.z, program.cones)
+    return float(np.max(np.abs(program.residual(point.x, inside)[0]), initial=0.0))
 
 
 def _has_vanishing_numbers(program: ConicProgram) -> bool:
@@ -440,8 +472,11 @@ def _units_of_values(compiled: CompiledProblem, values: Mapping[cp.Variable, Any
     """Return the variables' units if numbers are too far from 1 for the solver's own, else None."""
     sizes = _sizes(compiled, values)
     is_small = bool(np.any((sizes > 0) & (sizes < _SMALL_VALUES)))
-    is_steep = np.max(np.abs(compiled.program.matrix.data), initial=0.0) > _LARGE_COEFFICIENT
-    return compiled.program.units_near(sizes) if is_small or is_steep else None
+    coefficients = np.abs(compiled.program.matrix.data)
+    coefficients = coefficients[coefficients > 0]
+    is_steep = np.max(coefficients, initial=0.0) > _LARGE_COEFFICIENT
+    is_flat = np.min(coefficients, initial=1.0) < 1 / _LARGE_COEFFICIENT
+    return compiled.program.units_near(sizes) if is_small or is_steep or is_flat else None
 
 
 def _sizes(compiled: CompiledProblem, values: Mapping[cp.Variable, Any]) -> Array:

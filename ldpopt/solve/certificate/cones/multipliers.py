@@ -17,7 +17,8 @@ least squares, refined with residuals that are rounded once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from ldpopt.solve.certificate.bounds import exact_sums
 from ldpopt.solve.certificate.bounds.dual import usable
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.cones.conic_program import ConicProgram, Multipliers, Rise
-from ldpopt.solve.certificate.cones.dual_cones import HUGE, Cones
+from ldpopt.solve.certificate.cones.dual_cones import HUGE, Cones, project
 from ldpopt.solve.certificate.cones.repair import repaired
 
 Array = NDArray[np.float64]
@@ -76,8 +77,76 @@ GRIDS = (2.0**-38, 2.0**-30, 2.0**-22)
 
 _SMALLEST = 1e-200
 
+# Multipliers that fail their conditions by less, relative to slopes and terms, explain a point.
+_EXPLAINS = 1e-9
+
 Solve = Callable[[float], Multipliers | None]
 """From a tolerance to a point and multipliers, of a solver with any status."""
+
+
+class Best(NamedTuple):
+    """What a search for multipliers has found.
+
+    Attributes
+    ----------
+    point, rise
+        The multipliers that prove the smallest rise, and that rise.
+    others
+        Further ones, of the last try.
+    """
+
+    point: Multipliers
+    rise: Rise
+    others: list[Multipliers]
+
+    def explaining(self, program: ConicProgram) -> Multipliers:
+        """Return those that fail the conditions of a minimum least.
+
+        Ranges that follow from the constraints help a proof, and a value at the end of its range
+        may have any residual: multipliers that prove a point need not be the rates at which the
+        minimum rises.
+        """
+        if failure(program, self.point) <= _EXPLAINS:
+            return self.point
+        return min([self.point, *self.others], key=partial(failure, program))
+
+
+def failure(program: ConicProgram, point: Multipliers) -> float:
+    """Return by how much multipliers fail the conditions of a minimum at a solver's own point.
+
+    That is the largest residual of any variable, relative to the steepest slope, or the sum of all
+    products of multipliers and slacks, relative to the terms, whichever is larger.
+    """
+    z = project(point.z, program.cones)
+    gradient = program.linear
+    if program.quadratic is not None:
+        gradient = gradient + program.quadratic @ point.x
+    prices = program.matrix.T @ z
+    with np.errstate(over="ignore", invalid="ignore"):
+        slopes = np.max(np.abs(gradient), initial=_SMALLEST)
+        of_slopes = np.max(np.abs(gradient + prices), initial=0.0) / slopes
+        terms = np.abs(gradient) @ np.abs(point.x) + np.abs(z) @ np.abs(program.right) + _SMALLEST
+        of_products = abs(z @ (program.right - program.matrix @ point.x)) / terms
+    return float(np.nan_to_num(max(of_slopes, of_products), nan=np.inf))
+
+
+def explaining(program: ConicProgram, solve: Solve, box: Box) -> Multipliers | None:
+    """Return the multipliers that fail the conditions of a program's minimum least, or None.
+
+    ``box`` holds bounds that follow from the program: what lies at them is not off its bounds.
+    """
+    points: list[Multipliers] = []
+    for tolerance in _TOLERANCES:
+        solved = solve(tolerance)
+        if solved is None:
+            continue
+        points.append(solved._replace(x=usable(solved.x, HUGE), z=usable(solved.z, HUGE)))
+        if failure(program, points[-1]) > _EXPLAINS:
+            further = polished(program, points[-1], box)
+            points += [] if further is None else [further]
+        if min(failure(program, point) for point in points) <= _EXPLAINS or points[-1].is_last:
+            break
+    return min(points, key=partial(failure, program), default=None)
 
 
 def best(
@@ -87,7 +156,7 @@ def best(
     target: float,
     solve: Solve,
     sufficient: float = 0.0,
-) -> tuple[Multipliers, Rise] | None:
+) -> Best | None:
     """Return the multipliers with the smallest rise among several tries, and that rise.
 
     The tries end when the rise is at most ``target``, or near it and no longer falling, or when the
@@ -110,9 +179,11 @@ def best(
         if value <= target or is_still or is_explained:
             break
         before = value
-    if kept is None or kept[1].value <= target:
-        return kept
-    return _smallest_rise(program, box, curvature, _simpler(points), kept)
+    if kept is None:
+        return None
+    if kept[1].value > target:
+        kept = _smallest_rise(program, box, curvature, _simpler(points), kept)
+    return Best(*kept, points)
 
 
 def _smallest_rise(

@@ -17,12 +17,11 @@ from ldpopt.solve.certificate.bounds.evidence import (
     Evidence,
     Explanation,
     evidence_of,
-    explains_more,
 )
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.bounds.minorant import KinkedLoss, Minorant, MixedLoss, Tangent
 from ldpopt.solve.certificate.box.box import bound_multipliers
-from ldpopt.solve.certificate.cones.cone_gap import TARGET, cone_gap
+from ldpopt.solve.certificate.cones.cone_gap import TARGET, ConeGap, ConeSet, cone_gap
 from ldpopt.solve.certificate.cones.convex_program import certify_program
 from ldpopt.solve.certificate.polyhedra.row_programs import bounds_of
 from ldpopt.solve.certificate.polyhedra.rows import Rows, RowsOfTrials, StatedRows
@@ -31,13 +30,23 @@ from ldpopt.solve.programs.units import frequency_unit
 Array = NDArray[np.float64]
 
 
+# Other multipliers are taken where they fail by less than this part. Those of cone programs leave
+# what a solver's tolerance leaves, and not rounding alone.
+_LESS = 0.1
+
+
 class _Proof(NamedTuple):
-    """A gap, why it is infinite, cvxpy's multipliers by id, and what they leave of the gradient."""
+    """A gap, why it is infinite, cvxpy's multipliers by id, and what they leave of the slopes.
+
+    ``residual`` has what is left for bounds, value by value, and ``unexplained`` the largest slope
+    that is left elsewhere.
+    """
 
     gap: float
     reason: str
     duals: Mapping[int, Any]
     residual: Array
+    unexplained: float
 
 
 def evidence(
@@ -76,26 +85,39 @@ def evidence(
     terms = absolute_sum(tangent.slope, tangent.f)
     result = evidence_of(proof.gap, terms, proof.reason, explanation)
     fails = explanation.failure(tangent.slope, tangent.f) > UNEXPLAINED
-    if isinstance(tangent, Tangent) or not fails or np.isinf(proof.gap):
+    if not fails or np.isinf(proof.gap):
         return result
-    # A proof may use bounds that follow from others; multipliers of what is stated explain more.
-    explain = partial(_by_stated_bounds, explanation, tangent, rows, stated, bounds, sufficient)
+    explain = partial(by_stated_bounds, explanation, tangent, rows, source, bounds, sufficient)
     return result._replace(explain=explain)
 
 
-def _by_stated_bounds(
+def by_stated_bounds(
     explanation: Explanation,
-    loss: KinkedLoss | MixedLoss,
+    tangent: Minorant,
     rows: Rows,
-    stated: StatedRows,
+    source: RowsOfTrials,
     bounds: Box,
     sufficient: float,
 ) -> Explanation:
-    """Return the explanation by a program that knows stated bounds alone, if it leaves less."""
-    ends = Box(*(np.broadcast_to(end, loss.f.shape) for end in bounds))
-    proof = _of_kinked_loss(loss, ends, stated, sufficient)
-    other = _explanation(proof, loss, rows, stated, bounds)
-    return other if explains_more(other, explanation, loss.slope, loss.f) else explanation
+    """Return the explanation by a program that knows stated bounds alone, if it leaves less.
+
+    A proof may use bounds that follow from others, beyond which nothing competes: what is at such a
+    bound may have any residual. Multipliers of what is stated explain more.
+    """
+    ends = Box(*(np.broadcast_to(end, tangent.f.shape) for end in bounds))
+    proof: _Proof | None
+    if isinstance(tangent, Tangent):
+        stated = source.stated_in(1.0)
+        proof = _explaining_tangent(tangent, ends, stated)
+    else:
+        assert isinstance(tangent, KinkedLoss | MixedLoss)
+        stated = source.stated_in(frequency_unit(tangent.f))
+        proof = _of_kinked_loss(tangent, ends, stated, sufficient)
+    if proof is None:
+        return explanation
+    other = _explanation(proof, tangent, rows, stated, bounds)
+    before = explanation.failure(tangent.slope, tangent.f)
+    return other if other.failure(tangent.slope, tangent.f) < _LESS * before else explanation
 
 
 def _explanation(
@@ -106,15 +128,22 @@ def _explanation(
     mu, of_rows = rows.shared_out(multipliers)
     of_bounds, stationarity, products = bound_multipliers(proof.residual, tangent.f, bounds)
     return Explanation(
-        stationarity=np.asarray(stationarity),
+        stationarity=np.maximum(stationarity, proof.unexplained),
         # Of a curved constraint the products are not known one by one: the gap is their sum.
         complementarity=np.maximum(products, proof.gap),
         sum_multiplier=np.asarray(mu),
         bound_multipliers=of_bounds,
         row_multipliers=of_rows,
         row_sizes=rows.sizes,
-        of_curved=tuple([proof.duals.get(form.id) for form in part] for part in stated.of_curved),
+        of_curved=tuple(
+            [_of_form(form, proof.duals) for form in part] for part in stated.of_curved
+        ),
     )
+
+
+def _of_form(form: Any, duals: Mapping[int, Any]) -> Any:
+    """Return cvxpy's multipliers of a form, or NaN if there is no proof."""
+    return duals[form.id] if form.id in duals else np.full(form.shape, np.nan)
 
 
 def no_multipliers(source: RowsOfTrials) -> tuple[list[Array], ...]:
@@ -136,7 +165,23 @@ def _of_tangent(tangent: Tangent, limits: Box, stated: StatedRows, sufficient: f
         stated.variable,
         sufficient,
     )
-    return _Proof(result.gap, result.reason, result.multipliers, result.residual)
+    return _of_cones(result)
+
+
+def _explaining_tangent(tangent: Tangent, bounds: Box, stated: StatedRows) -> _Proof | None:
+    """Return the multipliers that explain most of a smooth loss, whatever they prove."""
+    if not np.isfinite(tangent.slope).all():
+        return None
+    stated_set = ConeSet.stated(stated.compiled, stated.variable, *bounds)
+    result = stated_set.explained(tangent.slope, tangent.f, tangent.modulus)
+    return None if result is None else _of_cones(result)
+
+
+def _of_cones(result: ConeGap) -> _Proof:
+    """Return the proof that a gap of cones is."""
+    return _Proof(
+        result.gap, result.reason, result.multipliers, result.residual, result.of_auxiliary
+    )
 
 
 def _of_kinked_loss(
@@ -149,10 +194,11 @@ def _of_kinked_loss(
     import cvxpy as cp
 
     unit = stated.unit
-    price = 1.0 if unit == 1 else own_unit(float(absolute_sum(loss.slope, loss.f)))
+    # The square of a unit of slopes: a power of four.
+    price = 1.0 if unit == 1 else own_unit(float(absolute_sum(loss.slope, loss.f)) ** 0.5) ** 2
     ends = [form for form in bounds_of(stated.values, limits) if form.size]
-    objective = loss.objective(stated.values, limits)
-    problem = cp.Problem(cp.Minimize(objective / price), [*stated.forms, *ends])
+    objective = loss.objective(stated.variable, limits, unit, price)
+    problem = cp.Problem(cp.Minimize(objective), [*stated.forms, *ends])
     # Auxiliary variables of the constraints are not used in the objective: any value will do.
     point = {other: np.zeros(other.shape) for other in problem.variables()}
     # Units are powers of two: the point stays the same bits.
@@ -160,8 +206,10 @@ def _of_kinked_loss(
     duals = {form.id: price * np.asarray(value) for form, value in whole.duals.items()}
     gap = price * whole.gap + loss.rounding(limits)
     if np.isinf(gap):
-        return _Proof(gap, whole.reason, {}, np.full(len(limits.lower), np.nan))
-    return _Proof(gap, whole.reason, duals, _of_bounds(ends, limits, duals))
+        return _Proof(gap, whole.reason, {}, np.full(len(limits.lower), np.nan), np.nan)
+    # A slope of the variable counts in its unit, those of auxiliary variables in the same.
+    left = price * whole.stationarity / unit
+    return _Proof(gap, whole.reason, duals, _of_bounds(ends, limits, duals), left)
 
 
 def _of_bounds(ends: Sequence[Any], limits: Box, duals: Mapping[int, Any]) -> Array:

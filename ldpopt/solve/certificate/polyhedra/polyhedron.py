@@ -190,9 +190,10 @@ def _within(
     near = Box(rows.limits.lower[:d], rows.limits.upper[:d])
     tangent = minorant(loss, estimate, f, *near)
     bounds = stated(formulation.region(d), f, domain_of_all(formulation, estimate))
-    if isinstance(tangent, Tangent) and tangent.held is not None:
+    smooth = tangent.smooth if isinstance(tangent, MixedLoss) else tangent
+    if isinstance(smooth, Tangent) and smooth.held is not None:
         # Such a value explains itself, whichever way rows push it.
-        bounds = Box(*(np.where(tangent.held, f, end) for end in bounds))
+        bounds = Box(*(np.where(smooth.held, f, end) for end in bounds))
     if isinstance(tangent, MixedLoss):
         # Which slopes its kinks take is for a program to find.
         return cone.evidence(tangent, rows, source, bounds, max(sufficient, TARGET))
@@ -203,14 +204,31 @@ def _within(
     proof = _best_proof(tangent, rows, bounds, scale, with_programs=False)
     of_curved = cone.no_multipliers(source)
     if proof.gap <= scale.sufficient:
-        return _explained(proof, tangent, rows, bounds, of_curved)
+        linear = _explained(proof, tangent, rows, bounds, of_curved)
+        explain = partial(_explained_with_curved, linear, tangent, rows, source, bounds)
+        return linear._replace(explain=explain)
     result = cone.evidence(tangent, rows, source, bounds, max(sufficient, TARGET))
     # A divergence states f >= 0 as well, and would share the multipliers of bounds though its limit
     # is far: near a minimum they are those of the linear constraints if these prove as much.
     if proof.gap <= scale.small and proof.gap <= 2 * result.gap:
         linear = _explained(proof, tangent, rows, bounds, of_curved)
-        return linear._replace(gap=np.minimum(proof.gap, result.gap))
+        explain = partial(_explained_with_curved, linear, tangent, rows, source, bounds)
+        return linear._replace(gap=np.minimum(proof.gap, result.gap), explain=explain)
     return result
+
+
+def _explained_with_curved(
+    linear: Evidence, tangent: Minorant, rows: Rows, source: RowsOfTrials, bounds: Box
+) -> Explanation:
+    """Return the explanation by the linear constraints, or by all where they explain little.
+
+    Bounds of values may follow from a curved constraint, and prove a point without its multiplier.
+    """
+    explanation = linear.explain()
+    is_explained = explanation.failure(tangent.slope, tangent.f) <= UNEXPLAINED
+    if is_explained or len(tangent.f) >= _LONG_FOR_A_SEARCH:
+        return explanation
+    return cone.by_stated_bounds(explanation, tangent, rows, source, bounds, TARGET)
 
 
 def _best_proof(

@@ -1,0 +1,128 @@
+"""Multipliers are the rates at which the minimum rises, also where a proof could do without them.
+
+The minimum is a convex function of all bounds, totals and radii. So a multiplier λ of a number b
+is right exactly if min(b + t) >= min(b) + λ t for every t, whether the minimum has a derivative or
+not. Bounds that follow from several constraints prove a point with other multipliers as well: those
+of the problems here once failed this test.
+"""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from ldpopt import Problem, certify, losses
+from ldpopt.constraints import (
+    Bounds,
+    Custom,
+    Fixed,
+    GroupTotals,
+    HierarchyTotals,
+    Linear,
+    Monotone,
+    Near,
+    NonNegative,
+    Smooth,
+    SumsTo,
+    TopSet,
+)
+from ldpopt.losses import Entropy, KLTo, L1To, LeastSquares, MaxAbsolute, TotalVariation
+from tests.tolerances import MULTIPLIER
+
+STEP = 1e-3
+SIX = [-0.24, -0.293, 0.443, 0.001, 0.057, 0.336]
+SEVEN = [0.052, 0.287, 0.099, 0.311, -0.03, 0.19, 0.209]
+EIGHT = [0.118, 0.038, 0.005, 0.131, 0.063, 0.17, 0.323, -0.03]
+FIVE = [0.128, 0.156, 0.133, 0.368, 0.124]
+UPPER = np.array([0.144, 0.4, 0.379, 0.367, 0.418, 0.206, 0.302, 0.217])
+
+
+def ordered_in_a_ball(t):
+    """All values but three are equal, and their common bound follows for each of them."""
+    return Entropy(), [
+        Bounds(0.0, UPPER + np.array([t, 0, 0, 0, 0, 0, 0, 0])),
+        Near([0.142, 0.04, 0.051, 0.38, 0.007, 0.15, 0.169, 0.061], 0.361, 2),
+        Monotone([6, 5, 4, 0, 3, 1, 2, 7]),
+    ]
+
+
+def group_of_one_beside_cvxpys_ball(t):
+    return LeastSquares(), [
+        Bounds([0.0, 0, 0, t, 0, 0, 0], np.inf),
+        GroupTotals([[0, 5, 6], [3]], [0.363, 0.316]),
+        Custom(lambda f: [cp.norm(f - 1 / 7) <= 0.235], name="ball"),
+        SumsTo(1.0),
+    ]
+
+
+def largest_deviation(t):
+    return MaxAbsolute(), [
+        Bounds([0.0, t, 0, 0, 0, 0], np.inf),
+        HierarchyTotals([[0, 1, 0, 0, 0, 1]], [[0.584, 0.416]]),
+        Near([0.03, 0.005, 0.091, 0.102, 0.579, 0.194], 0.766, 2),
+        Smooth(second_difference=1.998),
+        SumsTo(1.0),
+    ]
+
+
+def group_of_one_in_a_ball(t):
+    return Entropy(), [
+        NonNegative(),
+        Linear([[0.4, -0.9, -0.4, 0.1, 0.3]], -np.inf, -0.12),
+        GroupTotals([[3, 4], [0]], [0.502, 0.22 + t]),
+        Near([0.061, 0.491, 0.078, 0.351, 0.02], 0.404, 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("build", "estimate", "of_number"),
+    [
+        (ordered_in_a_ball, EIGHT, lambda duals: duals["Bounds"][0]),
+        (group_of_one_beside_cvxpys_ball, SEVEN, lambda duals: duals["Bounds"][3]),
+        (largest_deviation, SIX, lambda duals: duals["Bounds"][1]),
+        (group_of_one_in_a_ball, FIVE, lambda duals: duals["GroupTotals"][1]),
+    ],
+    ids=lambda part: getattr(part, "__name__", ""),
+)
+def test_no_minimum_at_another_bound_is_below_what_a_multiplier_says(build, estimate, of_number):
+    def solved(t):
+        return Problem(*build(t)).solve(estimate)
+
+    at = solved(0.0)
+    rate = float(of_number(at.duals))
+    for t in (-STEP, STEP):
+        assert at.objective + rate * t <= solved(t).objective + MULTIPLIER * STEP
+    slopes = np.abs(at.problem.loss.gradient(at.frequencies, at.start))
+    assert at.certificate.stationarity <= MULTIPLIER * slopes.max()
+
+
+@pytest.mark.parametrize("rows", [[], [TopSet([0, 2])]], ids=["", "TopSet"])
+def test_a_term_that_may_be_negative_leaves_the_others_their_bounds(rows):
+    """Nothing bounds the frequencies but the loss: below a level, what its terms can fall by."""
+    reference = np.array([0.2, 0.05, 0.3, 0.15, 0.3])
+    loss = L1To(reference[::-1]) + KLTo(reference)
+    solution = Problem(loss, [Fixed([1], [0.1]), *rows]).solve(FIVE)
+    assert solution.certificate.is_optimal(1e-8, relative=True)
+    f = solution.frequencies
+    # Without further rows the other values are free: at a kink, or at r e^{-1 ± 1}.
+    if not rows:
+        slopes = np.log(f / reference) + 1 + np.sign(f - reference[::-1])
+        at_kink = np.isclose(f, reference[::-1], atol=1e-9)
+        assert np.all(at_kink | (np.abs(slopes) < 1e-9) | (np.arange(5) == 1))
+        assert solution.duals["Fixed"][1] == pytest.approx(slopes[1])
+
+
+def test_what_a_reference_holds_at_0_is_stationary_beside_shared_kinks_too():
+    reference = [0.19, 0.06, 0.13, 0.06, 0.0, 0.31, 0.12, 0.13]
+    loss = KLTo(reference) + 0.4 * TotalVariation()
+    sets = [HierarchyTotals([[0, 1, 0, 1, 0, 1, 0, 1]], [[0.4, 0.6]]), TopSet([0, 5]), SumsTo(1.0)]
+    certificate = Problem(loss, sets).solve(EIGHT).certificate
+    assert certificate.is_optimal(1e-8, relative=True)
+    assert certificate.stationarity < 1e-8
+
+
+def test_without_a_gap_cvxpys_constraint_has_a_multiplier_that_is_no_number():
+    ball = Custom(lambda f: [cp.norm(f[:2]) <= 0.1], name="ball")
+    falls = losses.Custom(lambda f, y: cp.sum(cp.abs(f[:2] - y[:2])) + cp.sum(f), name="falls")
+    certificate = certify(Problem(falls, [ball]), FIVE, np.zeros(5))
+    assert np.isinf(certificate.gap)
+    assert np.isnan(certificate.duals["ball"][0])
