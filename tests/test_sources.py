@@ -899,6 +899,10 @@ def test_rounds_draw_values_with_bands():
     figure = year.plot(["a", 3])
     titles = [axes.get_title() for axes in figure.axes if axes.get_visible()]
     assert titles == ["a", "d"]
+    # Counted as the table counts, and as series[t] does.
+    (line,) = figure.axes[0].get_lines()[:1]
+    numbers = [row[0] for row in year._table.rows]
+    assert [f"{t:g}" for t in line.get_xdata()] == numbers == ["0", "1", "2"]
     assert "3 rounds of 9 values" in repr(year)
     assert year.weights(0).sum(axis=1) == pytest.approx(1)
     for wrong, message in ((["z"], "'z' is no label"), ([], "no values"), ([9], "0 .. 8")):

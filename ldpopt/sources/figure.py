@@ -42,8 +42,7 @@ def rounds_figure(
     size = (max(1.0 + 2.6 * across, _NARROWEST), 1.1 + 2.0 * down)
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(down, across, squeeze=False, sharex=True).flat
-    # Rounds are counted from 1 for readers of a picture.
-    times = np.arange(len(estimates)) + 1
+    times = np.arange(len(estimates))
     intervals = [np.stack(estimate.interval(level)) for estimate in estimates]
     ends = np.stack(intervals)
     smoothed = np.stack([estimate.frequencies for estimate in estimates])

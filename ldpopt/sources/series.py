@@ -45,6 +45,9 @@ _CLASSES = 4.0 ** np.arange(1, 8)
 class Rounds(ShownAsTable, Immutable):
     """Estimates of T rounds after smoothing over time: what ``rounds`` returns.
 
+    Rounds are counted from 0 everywhere: ``series[0]``, the first row of the table and the first
+    point of a picture are the same round.
+
     Attributes
     ----------
     estimates
