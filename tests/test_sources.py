@@ -905,7 +905,7 @@ def test_rounds_draw_values_with_bands():
     assert [f"{t:g}" for t in line.get_xdata()] == numbers == ["0", "1", "2"]
     assert "3 rounds of 9 values" in repr(year)
     assert year.weights(0).sum(axis=1) == pytest.approx(1)
-    for wrong, message in ((["z"], "'z' is no label"), ([], "no values"), ([9], "0 .. 8")):
+    for wrong, message in ((["z"], "'z', which is no label"), ([], "no values"), ([9], "0 .. 8")):
         with pytest.raises(InvalidInputError, match=message):
             year.plot(wrong)
 

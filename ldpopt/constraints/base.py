@@ -9,15 +9,16 @@ the rows. Shapes: f is (..., d), a violation (...).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.adjustable import Adjustable
+from ldpopt.estimate import FrequencyEstimate
 from ldpopt.expressions import in_uniform_units
 from ldpopt.printable import latex_text
 
@@ -76,6 +77,11 @@ class Constraint(Adjustable):
 
     largest_support: int | None = None
     """How many values may differ from zero, None for any number."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "violation" in vars(cls):
+            cls.violation = _of_any_vector(vars(cls)["violation"])  # type: ignore[assignment, method-assign]
 
     @property
     def formula(self) -> str:
@@ -198,6 +204,30 @@ class Constraint(Adjustable):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
+
+
+def _of_any_vector(
+    violation: Callable[[Constraint, Array], Array],
+) -> Callable[[Constraint, Any], Array]:
+    """Return the violation of a class for whatever users have as f: lists, Series, estimates.
+
+    Labels in the constraint are those of f. Arrays go through as they are: this library has checked
+    its own, and looks at violations in loops.
+    """
+
+    @wraps(violation)
+    def checked(self: Constraint, f: Any) -> Array:
+        if type(f) is not np.ndarray or f.dtype != np.float64 or not f.ndim or self.varies:
+            start = FrequencyEstimate.of(f)
+            return self.at(start, {}).violation(start.frequencies)
+        try:
+            return violation(self, f)
+        except (IndexError, ValueError):
+            # Of numpy, where f has another number of values.
+            self.validate_for(f.shape[-1])
+            raise
+
+    return checked
 
 
 def kept_rows(constraint: Constraint, d: int) -> LinearInequalities | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -332,6 +333,9 @@ class HierarchyTotals(GroupTotals):
     >>> [group.tolist() for group in census.groups], census.totals
     ([[0, 1], [2], [3]], array([0.5 , 0.25, 0.25]))
     """
+
+    # Numbers of groups, which have no labels.
+    of_values: ClassVar[Mapping[str, int]] = {}
 
     def __init__(self, groups: Sequence[ArrayLike], totals: Sequence[ArrayLike]) -> None:
         levels = _checked_groupings(groups)

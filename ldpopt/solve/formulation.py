@@ -130,14 +130,17 @@ class Formulation:
         return self.loss.varies or any(constraint.varies for constraint in self.constraints)
 
     def at(
-        self, estimate: FrequencyEstimate | ArrayLike, values: Mapping[int, Any] | None = None
+        self,
+        estimate: FrequencyEstimate | ArrayLike | None,
+        values: Mapping[int, Any] | None = None,
     ) -> Formulation:
         """Return the problem at the present values of its parameters, unaffected by later ones.
 
         Parameters
         ----------
         estimate
-            What is solved for: functions of ``Custom`` state what they mean for it.
+            What is solved for: functions of ``Custom`` state what they mean for it, and labels
+            belong to its values. None where it does not matter which values these are.
         values
             Values of some parameters, by ``id``, in place of those that they hold.
 
@@ -149,7 +152,7 @@ class Formulation:
         if not self.varies:
             return self
         # Functions of the user get an estimate, whatever the caller has passed.
-        start = FrequencyEstimate.of(estimate)
+        start = None if estimate is None else FrequencyEstimate.of(estimate)
         chosen = {} if values is None else values
         loss = self.loss.at(start, chosen)
         return self._with(loss, tuple(part.at(start, chosen) for part in self.constraints))
@@ -305,7 +308,13 @@ class Formulation:
         return start
 
     def violation(self, f: Array) -> Array:
-        """Return the largest violation of a constraint by f of shape (..., d), shape (...)."""
+        """Return the largest violation of a constraint by f of shape (..., d), shape (...).
+
+        An estimate or a Series goes by its labels.
+        """
+        if not isinstance(f, np.ndarray):
+            start = FrequencyEstimate.of(f)
+            return self.at(start).violation(start.frequencies)
         if not self.constraints:
             return np.zeros(f.shape[:-1])
         return reduce(np.maximum, [constraint.violation(f) for constraint in self.constraints])

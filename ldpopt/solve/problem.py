@@ -152,7 +152,7 @@ class Problem(Formulation):
         # A function of the user may need more values, and is refused below under its own name.
         if self.varies and not any(isinstance(part, Custom) for part in self.constraints):
             # What constraints state of themselves depends on no estimate, where they state rows.
-            problem = self.at(np.zeros(2))
+            problem = self.at(None)
         return conditions_of(problem, usual_path(self, self._planner))
 
     def _repr_latex_(self) -> str:

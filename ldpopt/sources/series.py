@@ -16,6 +16,7 @@ from ldpopt.errors import InvalidInputError, InvalidTypeError, extra_needed
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.noise import Noise
 from ldpopt.immutable import Immutable
+from ldpopt.named_values import Places
 from ldpopt.sources.noise import CombinedCovariance, CombinedNoise, Part
 from ldpopt.sources.source import Source
 from ldpopt.sources.sources import (
@@ -101,9 +102,7 @@ class Rounds(ShownAsTable, Immutable):
         """Return the index of a value that is given by its index or label."""
         first = self.estimates[0]
         if isinstance(value, str):
-            if first.labels is None or value not in first.labels:
-                raise InvalidInputError(f"{value!r} is no label of these estimates")
-            return first.labels.index(value)
+            return Places(first.labels or ()).of(value, "values")
         return int(validate.whole_numbers("values", [value], low=0, high=first.d - 1)[0])
 
     def _noise(self, t: int) -> Noise:
