@@ -299,8 +299,8 @@ class Solution:
         d = self.start.d
         is_cheap = self.problem.is_separate(d) or d <= feasibility.LARGEST
         if not is_cheap and "certificate" not in vars(self):
-            return "takes a program: read the attribute certificate to run it"
-        worst = self.certificate.worst
-        numbers = ", ".join(f"{name} {value:.2g}" for name, value in worst.items())
+            return "is computed when the attribute certificate is read, which may take a program"
+        at_hand = self.certificate.at_hand
+        numbers = ", ".join(f"{name} {value:.2g}" for name, value in at_hand.items())
         scope = self.certificate.scope
         return numbers if scope == "the problem" else f"{numbers}, of {scope}"
