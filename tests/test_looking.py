@@ -23,7 +23,12 @@ from ldpopt import (
     style,
     tables,
 )
-from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
+from ldpopt.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    MissingPackageError,
+    UnsupportedProblemError,
+)
 from ldpopt.estimate.shown import largest, standard_errors
 
 PETS = ["cat", "dog", "cow", "<script>alert(1)</script>\x1b[2J"]
@@ -536,7 +541,7 @@ def test_a_picture_of_sets_and_one_without_intervals():
 
 def test_without_pandas_a_sentence_names_the_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(InvalidInputError, match=r"pip install pandas, or use np\.asarray"):
+    with pytest.raises(MissingPackageError, match=r"pip install pandas, or use np\.asarray"):
         RAW.to_frame()
 
 

@@ -18,7 +18,7 @@ from ldpopt.adjustable import Adjustable
 from ldpopt.cli.names import is_problem_file
 from ldpopt.collection.labels import Labels
 from ldpopt.collection.untrusted import distinct, read_text
-from ldpopt.errors import InvalidInputError, LdpoptError
+from ldpopt.errors import InvalidInputError, LdpoptError, MissingPackageError
 from ldpopt.solve.problem import Problem
 
 _KEYS = ("loss", "constraints")
@@ -229,7 +229,7 @@ def _yaml(text: str) -> Any:
     try:
         import yaml
     except ImportError:
-        raise InvalidInputError(
+        raise MissingPackageError(
             "problems in YAML need the package PyYAML: pip install 'ldpopt[yaml]', or write TOML"
         ) from None
 

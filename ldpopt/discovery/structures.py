@@ -113,7 +113,7 @@ class Structure:
 
         Raises
         ------
-        InvalidInputError
+        MissingPackageError
             If pandas is not installed.
         """
         return data_frame([asdict(row) for row in self.rows], "structure.rows")

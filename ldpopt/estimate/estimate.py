@@ -318,8 +318,10 @@ class FrequencyEstimate(TracedFrequencies):
 
         Raises
         ------
+        MissingPackageError
+            If pandas is not installed.
         InvalidInputError, InvalidTypeError
-            If pandas is not installed or the estimate is a stack; and as ``interval``.
+            If the estimate is a stack; and as ``interval``.
 
         Examples
         --------
