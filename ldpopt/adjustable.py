@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -118,6 +118,20 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
 
     _adjusts: ClassVar[bool] = True
     """Whether the constructor gets numbers where parameters are given."""
+
+    _for_callers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {}
+    """By name, what is done to a method of every subclass so that users can call it too: this
+    library passes arrays and sizes that it has checked."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, decorate in cls._for_callers.items():
+            method = getattr(cls, name)
+            # What is inherited has it already.
+            if not hasattr(method, "is_for_callers"):
+                decorated = decorate(method)
+                decorated.is_for_callers = True
+                setattr(cls, name, decorated)
 
     _per_value: ClassVar[frozenset[str]] = frozenset()
     """The arguments of the constructor with one number per value, which may have labels."""

@@ -122,6 +122,8 @@ def mix(channels: Sequence[Matrix], users: ArrayLike | None = None) -> Matrix:
     >>> mix([weak, strong], users=[300, 100]).matrix.round(3).tolist()
     [[0.45, 0.3], [0.3, 0.45], [0.225, 0.025], [0.025, 0.225]]
     """
+    if not np.iterable(channels):
+        raise InvalidTypeError(f"mix takes a list of channels, got {channels!r}")
     parts = list(channels)
     if not parts:
         raise InvalidInputError("there is no channel to mix: pass at least one")

@@ -272,9 +272,9 @@ def test_a_function_that_reads_labels_in_another_order_is_told(recwarn):
         Problem(losses.LeastSquares(), [capped]).plan(ESTIMATE)
     # Out of dictionaries and lists, too: cvxpy would take them by place all the same.
     for held in ({"census": table}, {"known": {"shares": last}}, [last], {"of": ("all", [table])}):
-        known = constraints.Custom(lambda f, held=held: f[0] <= (0.9 if held else 1.0))
+        capped = constraints.Custom(lambda f, held=held: f[0] <= (0.9 if held else 1.0))
         with pytest.warns(LdpoptWarning, match="whose labels stand in another order"):
-            Problem(losses.LeastSquares(), [known]).plan(ESTIMATE)
+            Problem(losses.LeastSquares(), [capped]).plan(ESTIMATE)
     ordered = last[list(ESTIMATE.labels)]
     Problem(losses.LeastSquares(), [constraints.Custom(lambda f: f <= ordered)]).plan(ESTIMATE)
     assert not recwarn.list

@@ -12,11 +12,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import lru_cache, wraps
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt import validate
 from ldpopt.adjustable import Adjustable
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.expressions import in_uniform_units
@@ -59,12 +61,60 @@ class Ball:
     weights: Array | None = None
 
 
+_MOST_VALUES = 2**31  # beyond what any computer of today holds; sizes are checked by one look
+
+
+def _of_any_vector(violation: Callable[..., Array]) -> Callable[..., Array]:
+    """Return the violation of a class for whatever users have as f: lists, Series, estimates.
+
+    Labels in the constraint are those of f. Arrays go through as they are, since violations are
+    looked at in loops.
+    """
+
+    @wraps(violation)
+    def checked(self: Constraint, f: Any) -> Array:
+        is_open = self._recipe is not None and self.varies
+        is_array = type(f) is np.ndarray and f.dtype == np.float64
+        if is_open or not is_array or not f.ndim or not f.size:
+            start = FrequencyEstimate.of(f)
+            return self.at(start, {}).violation(start.frequencies)
+        try:
+            return violation(self, f)
+        except (IndexError, ValueError):
+            # Of numpy, where f has another number of values.
+            self.validate_for(f.shape[-1])
+            raise
+
+    return checked
+
+
+def _of_any_size(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of a class that refuses what is no number of values."""
+
+    @wraps(method)
+    def checked(self: Constraint, d: Any) -> Any:
+        if type(d) is not int or not 0 < d <= _MOST_VALUES:
+            d = validate.integer("d", d, minimum=1)
+        return method(self, d)
+
+    return checked
+
+
 class Constraint(Adjustable):
     """A set of frequency vectors.
 
     A new constraint states ``violation`` and ``cone_form``; everything else has a default, and each
     further method that it overrides opens a faster path to it.
     """
+
+    _for_callers = MappingProxyType(
+        {
+            "violation": _of_any_vector,
+            **dict.fromkeys(
+                ("validate_for", "box", "rows", "isotonic", "disjoint_groups"), _of_any_size
+            ),
+        }
+    )
 
     convex: ClassVar[bool] = True
     """Whether the set is convex. Solvers take convex sets only."""
@@ -77,11 +127,6 @@ class Constraint(Adjustable):
 
     largest_support: int | None = None
     """How many values may differ from zero, None for any number."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "violation" in vars(cls):
-            cls.violation = _of_any_vector(vars(cls)["violation"])  # type: ignore[assignment, method-assign]
 
     @property
     def formula(self) -> str:
@@ -204,30 +249,6 @@ class Constraint(Adjustable):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
-
-
-def _of_any_vector(
-    violation: Callable[[Constraint, Array], Array],
-) -> Callable[[Constraint, Any], Array]:
-    """Return the violation of a class for whatever users have as f: lists, Series, estimates.
-
-    Labels in the constraint are those of f. Arrays go through as they are: this library has checked
-    its own, and looks at violations in loops.
-    """
-
-    @wraps(violation)
-    def checked(self: Constraint, f: Any) -> Array:
-        if type(f) is not np.ndarray or f.dtype != np.float64 or not f.ndim or self.varies:
-            start = FrequencyEstimate.of(f)
-            return self.at(start, {}).violation(start.frequencies)
-        try:
-            return violation(self, f)
-        except (IndexError, ValueError):
-            # Of numpy, where f has another number of values.
-            self.validate_for(f.shape[-1])
-            raise
-
-    return checked
 
 
 def kept_rows(constraint: Constraint, d: int) -> LinearInequalities | None:

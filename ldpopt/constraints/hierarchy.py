@@ -339,6 +339,10 @@ class HierarchyTotals(GroupTotals):
 
     def __init__(self, groups: Sequence[ArrayLike], totals: Sequence[ArrayLike]) -> None:
         levels = _checked_groupings(groups)
+        if not np.iterable(totals):
+            raise InvalidTypeError(
+                f"totals must be a list of arrays, one per grouping, got {totals!r}"
+            )
         stated = [
             validate.array(f"totals {i}", one).astype(np.float64) for i, one in enumerate(totals)
         ]

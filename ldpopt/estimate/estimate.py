@@ -384,6 +384,8 @@ class FrequencyEstimate(TracedFrequencies):
         ['dog', 'cat']
         """
         self._require_vector("a list of the largest values")
+        number = validate.integer("number", number, minimum=0)
+        simultaneous = validate.flag("simultaneous", simultaneous)
         titles, rows = ([], None) if sets is None else named_sets(sets, self.labels)
         numbers = self.frequencies if rows is None else self.query(rows)
         indices = largest(numbers, number)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ldpopt import validate
 from ldpopt.constraints import Constraint
 from ldpopt.constraints.base import Ball
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
@@ -203,6 +204,8 @@ class Formulation:
 
         The region of the last size is kept: computing it takes a few passes over d values.
         """
+        if type(d) is not int or d < 1:
+            d = validate.integer("d", d, minimum=1)
         key = self._place_of_region(d)
         region = self._regions.get(key)
         if region is None:
@@ -225,6 +228,7 @@ class Formulation:
         Violations count relative to it where no frequency is larger. Where only zeros are stated,
         as of orders, the numbers are those of the estimate.
         """
+        start = FrequencyEstimate.of(start)
         total = self.region(start.d).total
         if total is not None and abs(total) >= 1:
             return 1.0
@@ -312,7 +316,7 @@ class Formulation:
 
         An estimate or a Series goes by its labels.
         """
-        if not isinstance(f, np.ndarray):
+        if not isinstance(f, np.ndarray) or not f.size or self.varies:
             start = FrequencyEstimate.of(f)
             return self.at(start).violation(start.frequencies)
         if not self.constraints:

@@ -103,6 +103,8 @@ class Rounds(ShownAsTable, Immutable):
         first = self.estimates[0]
         if isinstance(value, str):
             return Places(first.labels or ()).of(value, "values")
+        if np.iterable(value):
+            raise InvalidTypeError(f"a value must be one index or label, got {value!r}")
         return int(validate.whole_numbers("values", [value], low=0, high=first.d - 1)[0])
 
     def _noise(self, t: int) -> Noise:

@@ -179,6 +179,7 @@ class Certificate:
         in units of ``size``.
         """
         tol = validate.real("tol", tol, above=0)
+        relative = validate.flag("relative", relative)
         violation_limit = tol * self.size if relative else tol
         gap_limit: Array | float = tol
         if relative:
@@ -349,6 +350,7 @@ def certify(
     >>> certify(nearest, {x: [0.5, 0.5]}).is_optimal()
     True
     """
+    exact = validate.flag("exact", exact)
     # By its module: cvxpy is slow to import, and who has such a problem has imported it.
     if type(problem).__module__.partition(".")[0] == "cvxpy":
         if exact:
