@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ldpopt import style
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.printable import drawable
+from ldpopt.printable import drawable, percent
 
 Array = NDArray[np.float64]
 
@@ -65,6 +65,6 @@ def rounds_figure(
     for panel in figure.axes[-across:]:
         panel.set_xlabel("round")
     figure.supylabel("estimated frequency")
-    percent = f"{100 * level:g} %"
-    figure.suptitle(f"{len(estimates)} rounds; bands cover {percent} per round and value")
+    covered = percent(level)
+    figure.suptitle(f"{len(estimates)} rounds; bands cover {covered} per round and value")
     return figure

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ldpopt import style, validate
-from ldpopt.printable import printable
+from ldpopt.printable import percent, printable
 from ldpopt.studies.study_rows import StudyRow
 from ldpopt.style import Look
 
@@ -54,7 +54,7 @@ def study_figure(
     # Empty places at the end of the last line.
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
-    figure.supxlabel(f"bars: {100 * level:g} % intervals", fontsize="small")
+    figure.supxlabel(f"bars: {percent(level)} intervals", fontsize="small")
     if axis:
         handles, names = grid[0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside right upper")
