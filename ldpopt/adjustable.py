@@ -261,7 +261,7 @@ def _labelled(cls: Any, name: str, value: Any) -> Labelled | Named | None:
         if named is not None:
             return named
     of_values = name in cls._per_value | cls._per_column
-    if name in cls._rest and (rows := Labelled.of_mappings(name, value, cls._rest[name])):
+    if of_values and (rows := Labelled.of_mappings(name, value, cls._rest.get(name))):
         return rows
     # Of other matrices names of rows and columns mean nothing here.
     if is_frame(value) and not of_values:

@@ -159,8 +159,10 @@ class Labelled:
         return cls(what, np.array(frame), tuple(map(str, frame.columns)))
 
     @classmethod
-    def of_mappings(cls, what: str, rows: Any, rest: float) -> Labelled | None:
+    def of_mappings(cls, what: str, rows: Any, rest: float | None) -> Labelled | None:
         """Return the numbers of a mapping from labels, or one row per mapping in a list; or None.
+
+        ``rest`` is that of the class; rows need one, unless all name the same values.
 
         Raises
         ------
@@ -177,7 +179,7 @@ class Labelled:
                         f"{what} must map labels to numbers, found {key!r}: {number!r}"
                     )
         labels = tuple(dict.fromkeys(label for row in mappings for label in row))
-        numbers = np.array([[row.get(label, rest) for label in labels] for row in mappings])
+        numbers = np.array([[row.get(label, rest) for label in labels] for row in mappings], float)
         return cls(what, numbers if mappings is rows else numbers[0], labels, rest)
 
     def by_itself(self) -> NDArray[Any]:

@@ -90,13 +90,18 @@ def test_constraints_take_the_labels_of_the_estimate(case):
 SIMPLEX_ALONE = Problem(losses.LeastSquares(), SIMPLEX).solve(FREQUENCIES).frequencies
 
 
+EVENLY = {"dog": 0.1, "bee": 0.2, "ape": 0.3, "cat": 0.4}
+
+
 @pytest.mark.parametrize(
     ("by_label", "by_index"),
     [
+        (losses.KLTo(EVENLY), losses.KLTo([0.4, 0.3, 0.2, 0.1])),
+        (losses.L1To(EVENLY), losses.L1To([0.4, 0.3, 0.2, 0.1])),
         (losses.TotalVariation(["dog", "ape", "cat"]), losses.TotalVariation([3, 1, 0])),
         (losses.GroupNorm([["dog", "cat"], ["bee"]]), losses.GroupNorm([[3, 0], [2]])),
     ],
-    ids=["variation", "groups"],
+    ids=["divergence", "deviation", "variation", "groups"],
 )
 def test_penalties_take_the_labels_of_the_estimate(by_label, by_index):
     solution, expected = (
@@ -104,6 +109,23 @@ def test_penalties_take_the_labels_of_the_estimate(by_label, by_index):
         for part in (by_label, by_index)
     )
     np.testing.assert_array_equal(solution.frequencies, expected.frequencies)
+
+
+def test_a_mapping_is_numbers_with_labels_wherever_a_series_is():
+    for by_label, by_index in (
+        (losses.WeightedLeastSquares(EVENLY), losses.WeightedLeastSquares([0.4, 0.3, 0.2, 0.1])),
+        (losses.LeastSquares(), losses.LeastSquares()),
+    ):
+        near = [*SIMPLEX, c.Near(EVENLY, 0.1, 1)]
+        expected = Problem(by_index, [*SIMPLEX, c.Near([0.4, 0.3, 0.2, 0.1], 0.1, 1)])
+        np.testing.assert_allclose(
+            Problem(by_label, near).solve(ESTIMATE).frequencies,
+            expected.solve(ESTIMATE).frequencies,
+            rtol=0,
+            atol=SUM,
+        )
+    with pytest.raises(InvalidInputError, match="weights goes by its labels, and has no number"):
+        Problem(losses.WeightedLeastSquares({"cat": 1.0})).solve(ESTIMATE)
 
 
 def test_a_parameter_may_stand_beside_a_label():

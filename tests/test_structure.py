@@ -57,6 +57,8 @@ def test_the_problem_is_the_one_that_was_passed_whichever_estimate_comes_last():
         # The numbers of that moment, and not those with which the problem was built.
         assert "0.25 * TotalVariation()" in repr(shown)
         assert shown.formula in shown._repr_html_()
+        assert repr(shown).startswith("Structure of 4 solutions of")
+    assert repr(structure(problem, stacks[0][0])).startswith("Structure of 1 solution of")
 
 
 def test_norm_sub_has_an_ideal_support_and_one_degree_less_than_values(noisy):

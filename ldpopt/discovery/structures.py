@@ -16,6 +16,7 @@ from ldpopt.discovery.structure_rows import StructureRow
 from ldpopt.errors import InvalidInputError, InvalidTypeError, extra_needed
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.immutable import closed
+from ldpopt.printable import counted
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.problem import Problem
 from ldpopt.tables import data_frame, html_of, lines_of
@@ -164,7 +165,7 @@ class Structure:
         return headings, rows
 
     def __repr__(self) -> str:
-        lines = [f"Structure of {len(self.rows):,} solutions of {self.statement}"]
+        lines = [f"Structure of {counted(len(self.rows), 'solution')} of {self.statement}"]
         lines += [f"  {name:8} {text}" for name, text in self._facts()]
         headings, rows = self._table()
         if rows:
@@ -174,7 +175,7 @@ class Structure:
     def _repr_html_(self) -> str:
         """Return the facts and the multipliers as notebooks show them."""
         facts = [("problem", self.formula), *self._facts()]
-        shown = html_of((), facts, title=f"Structure of {len(self.rows):,} solutions")
+        shown = html_of((), facts, title=f"Structure of {counted(len(self.rows), 'solution')}")
         headings, rows = self._table()
         return shown + html_of(headings, rows) if rows else shown
 

@@ -97,9 +97,13 @@ class Formulation:
         if not isinstance(constraints, Sequence) or not all(
             isinstance(constraint, Constraint) for constraint in constraints
         ):
+            # cvxpy's are not about f of any length, which a function of f is.
+            parts = constraints if isinstance(constraints, Sequence) else [constraints]
+            of_cvxpy = any(type(part).__module__.partition(".")[0] == "cvxpy" for part in parts)
+            remedy = "; cvxpy's are stated by Custom(lambda f: [f >= 0])" if of_cvxpy else ""
             raise InvalidTypeError(
                 "constraints must be a list of instances from ldpopt.constraints, such as "
-                f"[NonNegative()], got {constraints!r}"
+                f"[NonNegative()], got {constraints!r}{remedy}"
             )
         # A tuple: the caller may change a list later, and what is compiled is kept by its
         # constraints, which must be hashable for that.
