@@ -5,14 +5,15 @@ the arguments as they were given. ``at`` builds it again from the values of anot
 everything that is computed from an object is about one set of values, and never becomes stale.
 
 Numbers with labels, such as a Series of pandas, belong to the values of these names. Which places
-these have is known with the estimate, so that they are an argument that varies, too.
+these have is known with the estimate, so that they are an argument that varies, too. So are labels
+where the indices of values could stand.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy as np
 from ldpopt.errors import InvalidInputError
 from ldpopt.frames import Labelled, is_frame, may_have_labels
 from ldpopt.immutable import Immutable, SealsInstances
+from ldpopt.named_values import Named, has_labels
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -91,8 +93,8 @@ class _TakesParameters(SealsInstances):
     """Lets constructors see numbers where parameters were given."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        if any(map(may_have_labels, (*args, *kwargs.values()))):
-            args, kwargs = (), _with_labels(cls, args, kwargs)
+        if any(map(_may_name_values, (*args, *kwargs.values()))):
+            args, kwargs = _with_labels(cls, args, kwargs)
         # Most arguments are plain, and nothing has to be remembered of them.
         is_plain = not (
             any(map(holds_parameters, args)) or any(map(holds_parameters, kwargs.values()))
@@ -117,11 +119,45 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
     _adjusts: ClassVar[bool] = True
     """Whether the constructor gets numbers where parameters are given."""
 
+    _for_callers: ClassVar[Mapping[str, Callable[[Any], Any]]] = {}
+    """By name, what is done to a method of every subclass so that users can call it too: this
+    library passes arrays and sizes that it has checked."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, decorate in cls._for_callers.items():
+            method = getattr(cls, name)
+            # What is inherited has it already.
+            if not hasattr(method, "is_for_callers"):
+                decorated = decorate(method)
+                decorated.is_for_callers = True
+                setattr(cls, name, decorated)
+
     _per_value: ClassVar[frozenset[str]] = frozenset()
     """The arguments of the constructor with one number per value, which may have labels."""
 
     _per_column: ClassVar[frozenset[str]] = frozenset()
     """Those with one column per value, of which a vector is one row."""
+
+    _rest: ClassVar[Mapping[str, float]] = {}
+    """What such an argument states of the values that it does not name, where it is a mapping."""
+
+    of_values: ClassVar[Mapping[str, int]] = {}
+    """The arguments of the constructor that are values, by their indices or labels, and in how many
+    lists these stand at least: 0 for one value, 2 for groups."""
+
+    @classmethod
+    def _stated(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of the constructor by name, those as lists that came as mappings."""
+        return given
+
+    def _as_stated(self, name: str, present: Any) -> Any:
+        """Return the label that an argument has, as long as no estimate has given it a place."""
+        if not self.varies or self._recipe is None:
+            return present
+        names = list(type(self).__signature__.parameters)
+        given = dict(zip(names, self._recipe.args, strict=False)) | self._recipe.kwargs
+        return given[name].stated if isinstance(given[name], Named) else present
 
     @property
     def varies(self) -> bool:
@@ -165,7 +201,7 @@ def holds_parameters(value: Any) -> bool:
         return any(map(holds_parameters, value))
     if isinstance(value, Adjustable):
         return value.varies
-    return isinstance(value, Labelled) or is_expression(value)
+    return isinstance(value, Labelled | Named) or is_expression(value)
 
 
 def _is_open(value: Any) -> bool:
@@ -179,37 +215,67 @@ def _is_open(value: Any) -> bool:
     return is_expression(value)
 
 
-def _with_labels(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments by name, with labelled numbers in place of objects of pandas and polars.
+def _may_name_values(value: Any) -> bool:
+    """Return whether an argument may have labels in it: what most arguments are has none."""
+    if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
+        return True
+    return isinstance(value, Mapping) or may_have_labels(value) or has_labels(value)
+
+
+def _with_labels(
+    cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments that keep the labels in them until there is an estimate.
+
+    These are numbers in objects of pandas and polars or in mappings, and values by their labels.
 
     Raises
     ------
-    InvalidInputError
-        If an argument has labels that has no number per value.
+    InvalidInputError, InvalidTypeError
+        If an argument has labels that has no number per value, or a mapping holds no numbers.
     """
     names = list(cls.__signature__.parameters)
-    given = dict(zip(names, args, strict=False)) | kwargs
-    first = None
+    given = cls._stated(dict(zip(names, args, strict=False)) | kwargs)
+    numbers: dict[str, Labelled] = {}
     for name, value in given.items():
-        of_values = name in cls._per_value | cls._per_column
-        # Of other matrices names of rows and columns mean nothing here.
-        if is_frame(value) and not of_values:
-            continue
-        if is_frame(value) and name in cls._per_column:
-            labelled = Labelled.of_columns(name, value)
-        else:
-            labelled = Labelled.of(name, value)
-        if labelled is None:
-            continue
-        if not of_values:
-            raise InvalidInputError(
-                f"{name} of {cls.__name__} does not go by the labels of values, and has some: "
-                f"pass an array ({name}.to_numpy())"
-            )
-        # One order for all of them, also where the estimate will have no labels.
-        first = first or labelled
-        given[name] = Labelled(name, labelled.by(first.labels), first.labels)
-    return given
+        labelled = _labelled(cls, name, value)
+        if isinstance(labelled, Labelled):
+            numbers[name] = labelled
+        elif labelled is not None:
+            given[name] = labelled
+    # One order for all of them, also where the estimate will have no labels.
+    whole = [each.labels for each in numbers.values() if each.rest is None]
+    joint = tuple(dict.fromkeys(label for each in numbers.values() for label in each.labels))
+    order = whole[0] if whole else joint
+    for name, each in numbers.items():
+        given[name] = Labelled(name, each.by(order), order, each.rest)
+    # By place where they came so: some constructors want the name of an argument.
+    placed = tuple(given.pop(name) for name in names[: len(args)])
+    return placed + args[len(names) :], given
+
+
+def _labelled(cls: Any, name: str, value: Any) -> Labelled | Named | None:
+    """Return an argument of a class with its labels, or None if it has none that count."""
+    if name in cls.of_values:
+        named = Named.of(f"{name} of {cls.__name__}", value, cls.of_values[name])
+        if named is not None:
+            return named
+    of_values = name in cls._per_value | cls._per_column
+    if of_values and (rows := Labelled.of_mappings(name, value, cls._rest.get(name))):
+        return rows
+    # Of other matrices names of rows and columns mean nothing here.
+    if is_frame(value) and not of_values:
+        return None
+    if is_frame(value) and name in cls._per_column:
+        labelled = Labelled.of_columns(name, value)
+    else:
+        labelled = Labelled.of(name, value)
+    if labelled is not None and not of_values:
+        raise InvalidInputError(
+            f"{name} of {cls.__name__} does not go by the labels of values, and has some: "
+            f"pass an array ({name}.to_numpy())"
+        )
+    return labelled
 
 
 def _present(value: Any, start: FrequencyEstimate | None, values: Values) -> Any:
@@ -218,9 +284,8 @@ def _present(value: Any, start: FrequencyEstimate | None, values: Values) -> Any
         return type(value)(_present(member, start, values) for member in value)
     if isinstance(value, dict):
         return {name: _present(member, start, values) for name, member in value.items()}
-    if isinstance(value, Labelled):
-        labels = None if start is None else start.labels
-        return value.by(labels)
+    if isinstance(value, Labelled | Named):
+        return value.by_itself() if start is None else value.by(start.labels)
     if isinstance(value, Adjustable):
         # Before there is an estimate a function stays what it is.
         if start is None and not values:

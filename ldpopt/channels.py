@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 _ROUNDED_SUM = 1e-9  # by which the sum of a column that was written down may miss 1
 
 
-class Channel(Immutable):
+class Matrix(Immutable):
     """What a client sends, as the probability of each of m outcomes under each of d values.
 
     Parameters
@@ -33,7 +33,7 @@ class Channel(Immutable):
 
     Examples
     --------
-    >>> coin = Channel([[0.75, 0.25], [0.25, 0.75]])
+    >>> coin = Matrix([[0.75, 0.25], [0.25, 0.75]])
     >>> coin.outcomes, coin.d, round(coin.epsilon, 6)  # log 3
     (2, 2, 1.098612)
     """
@@ -92,10 +92,10 @@ class Channel(Immutable):
         return math.nextafter(_log(largest), math.inf) if largest > 1 else 0.0
 
     def __repr__(self) -> str:
-        return f"Channel({self.outcomes} outcomes, d={self.d}, epsilon={self.epsilon:.6g})"
+        return f"Matrix({self.outcomes} outcomes, d={self.d}, epsilon={self.epsilon:.6g})"
 
 
-def mix(channels: Sequence[Channel], users: ArrayLike | None = None) -> Channel:
+def mix(channels: Sequence[Matrix], users: ArrayLike | None = None) -> Matrix:
     """Return the channel of users of which each has one of several channels, and says which.
 
     Parameters
@@ -117,17 +117,19 @@ def mix(channels: Sequence[Channel], users: ArrayLike | None = None) -> Channel:
 
     Examples
     --------
-    >>> weak = Channel([[0.6, 0.4], [0.4, 0.6]])
-    >>> strong = Channel([[0.9, 0.1], [0.1, 0.9]])
+    >>> weak = Matrix([[0.6, 0.4], [0.4, 0.6]])
+    >>> strong = Matrix([[0.9, 0.1], [0.1, 0.9]])
     >>> mix([weak, strong], users=[300, 100]).matrix.round(3).tolist()
     [[0.45, 0.3], [0.3, 0.45], [0.225, 0.025], [0.025, 0.225]]
     """
+    if not np.iterable(channels):
+        raise InvalidTypeError(f"mix takes a list of channels, got {channels!r}")
     parts = list(channels)
     if not parts:
         raise InvalidInputError("there is no channel to mix: pass at least one")
     for place, part in enumerate(parts):
-        if not isinstance(part, Channel):
-            raise InvalidTypeError(f"channel {place} must be a Channel, got {part!r}")
+        if not isinstance(part, Matrix):
+            raise InvalidTypeError(f"channel {place} must be a Matrix, got {part!r}")
         if part.d != parts[0].d:
             raise InvalidInputError(
                 f"channel {place} is of {part.d} values, and channel 0 of {parts[0].d}"
@@ -140,7 +142,7 @@ def mix(channels: Sequence[Channel], users: ArrayLike | None = None) -> Channel:
     # A user's outcome states the channel too: rows of the parts, each weighted by its share.
     shares = sizes / sizes.sum()
     rows = [share * part.matrix for share, part in zip(shares, parts, strict=True)]
-    return Channel(np.concatenate(rows))
+    return Matrix(np.concatenate(rows))
 
 
 def _log(ratio: Fraction) -> float:

@@ -67,7 +67,7 @@ class StoreError(InvalidInputError):
 
 
 class MissingPackageError(LdpoptError, ImportError):
-    """A package that an extra of ldpopt would have brought."""
+    """An optional package that is not installed: the message has the line that installs it."""
 
 
 def described(error: BaseException) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,8 @@ Node = Any
 
 
 _LONGEST = 100  # letters of an expression that messages show
+_LONGEST_LIST = 100  # entries of a list that is searched for tables
+_DEEPEST = 3  # levels of dictionaries and lists that are searched: data of data of a study
 
 
 def shown(node: Node) -> str:
@@ -154,7 +156,7 @@ def warn_of_order(what: str, build: Callable[..., Any], labels: Sequence[str] | 
     """Warn if a function reads a Series or DataFrame with an estimate's labels in another order.
 
     cvxpy takes the numbers of a Series by place, and says nothing. Seen is what the function finds
-    around it by a name of its own, or has as a default: not what it reads from a dictionary.
+    around it by a name of its own, or has as a default, and what such dictionaries and lists hold.
     """
     if labels is None:
         return
@@ -164,7 +166,7 @@ def warn_of_order(what: str, build: Callable[..., Any], labels: Sequence[str] | 
     except TypeError:
         return
     defaults = getattr(build, "__defaults__", None) or ()
-    for value in (*read.globals.values(), *read.nonlocals.values(), *defaults):
+    for value in _held((*read.globals.values(), *read.nonlocals.values(), *defaults)):
         index = _index_of(value)
         if index is not None and index != tuple(labels) and set(index) == set(labels):
             warn(
@@ -172,6 +174,17 @@ def warn_of_order(what: str, build: Callable[..., Any], labels: Sequence[str] | 
                 "another order than those of the estimate, and cvxpy goes by place: unless the "
                 "function does it, bring it into that order by .loc[list(estimate.labels)]"
             )
+
+
+def _held(values: Iterable[object], depth: int = _DEEPEST) -> Iterator[object]:
+    """Yield values, and what dictionaries, lists and tuples among them hold."""
+    for value in values:
+        yield value
+        if depth and isinstance(value, dict):
+            yield from _held(value.values(), depth - 1)
+        # Long lists are of numbers.
+        elif depth and isinstance(value, list | tuple) and len(value) <= _LONGEST_LIST:
+            yield from _held(value, depth - 1)
 
 
 def _index_of(value: object) -> tuple[str, ...] | None:

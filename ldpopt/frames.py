@@ -5,7 +5,7 @@ Neither pandas nor polars is imported: who has such an object has imported its p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -111,6 +111,19 @@ def labels_of(values: Any) -> tuple[str, ...] | None:
     return tuple(map(str, values.index))
 
 
+def entries_of(values: Any) -> dict[Any, Any] | None:
+    """Return what a mapping or a Series of pandas states of each key; None of anything else.
+
+    The keys of a Series are its index, as text unless it is the one that pandas makes by itself.
+    """
+    if isinstance(values, Mapping):
+        return dict(values)
+    if not is_from(values, "Series", "pandas"):
+        return None
+    keys = labels_of(values) or tuple(values.index)
+    return dict(zip(keys, values.tolist(), strict=True))
+
+
 @dataclass(frozen=True, eq=False)
 class Labelled:
     """One number per label, which belong to the values of these names wherever they stand.
@@ -121,11 +134,14 @@ class Labelled:
         The argument, for messages.
     numbers, labels
         Both in the same order, that of the last axis; the numbers are a copy.
+    rest
+        The number of all values without a label here; None if each must have its own.
     """
 
     what: str
     numbers: NDArray[Any]
     labels: tuple[str, ...]
+    rest: float | None = None
 
     @classmethod
     def of(cls, what: str, values: Any) -> Labelled | None:
@@ -142,21 +158,55 @@ class Labelled:
             return None
         return cls(what, np.array(frame), tuple(map(str, frame.columns)))
 
+    @classmethod
+    def of_mappings(cls, what: str, rows: Any, rest: float | None) -> Labelled | None:
+        """Return the numbers of a mapping from labels, or one row per mapping in a list; or None.
+
+        ``rest`` is that of the class; rows need one, unless all name the same values.
+
+        Raises
+        ------
+        InvalidTypeError
+            If a key is no text, or what it has is no number.
+        """
+        mappings = rows if isinstance(rows, list | tuple) else [rows]
+        if not mappings or not all(isinstance(row, Mapping) for row in mappings):
+            return None
+        for row in mappings:
+            for key, number in row.items():
+                if not isinstance(key, str) or isinstance(number, str) or np.ndim(number):
+                    raise InvalidTypeError(
+                        f"{what} must map labels to numbers, found {key!r}: {number!r}"
+                    )
+        labels = tuple(dict.fromkeys(label for row in mappings for label in row))
+        numbers = np.array([[row.get(label, rest) for label in labels] for row in mappings], float)
+        return cls(what, numbers if mappings is rows else numbers[0], labels, rest)
+
+    def by_itself(self) -> NDArray[Any]:
+        """Return the numbers as they are."""
+        return self.numbers
+
     def by(self, labels: Sequence[str] | None) -> NDArray[Any]:
         """Return the numbers in the order of some labels; as they are without any.
 
         Raises
         ------
         InvalidInputError
-            If a label is missing, unknown, or there twice.
+            If a label is missing, unknown, or there twice, or only some values have a number and
+            there are no labels.
         """
+        if labels is None and self.rest is not None:
+            raise InvalidInputError(
+                f"{self.what} goes by labels, {self.labels[0]!r} first, and the estimate has none: "
+                "pass labels=... where the estimate is made, or an array with a number per value"
+            )
         if labels is None or tuple(labels) == self.labels:
             return self.numbers
         places = {label: place for place, label in enumerate(self.labels)}
         wanted = dict.fromkeys(labels)
         missing = [label for label in wanted if label not in places]
         unknown = [label for label in places if label not in wanted]
-        if missing:
+        if missing and self.rest is None:
             raise self._refused(f"has no number for {missing[0]!r}")
         if unknown:
             raise self._refused(f"has a number for {unknown[0]!r}, which is no value")
@@ -164,9 +214,16 @@ class Labelled:
             if len(wanted) < len(names):
                 twice = next(label for label in wanted if list(names).count(label) > 1)
                 raise self._refused(f"leaves open which {twice!r} is meant, which is there twice")
-        return self.numbers[..., [places[label] for label in labels]]
+        if self.rest is None:
+            return self.numbers[..., [places[label] for label in labels]]
+        result = np.full((*self.numbers.shape[:-1], len(labels)), self.rest)
+        named = [place for place, label in enumerate(labels) if label in places]
+        result[..., named] = self.numbers[..., [places[labels[place]] for place in named]]
+        return result
 
     def _refused(self, reason: str) -> InvalidInputError:
+        if self.rest is not None:
+            return InvalidInputError(f"{self.what} {reason}: see estimate.labels")
         return InvalidInputError(
             f"{self.what} goes by its labels, and {reason}: pass one number per label of the "
             f"estimate, or {self.what}.to_numpy() if its order is that of the estimate"

@@ -63,6 +63,8 @@ class Parameter(cp.Parameter):  # type: ignore[misc]  # cvxpy states no types
     ) -> None:
         if not isinstance(name, str) or not name:
             raise InvalidTypeError(f"the name of a parameter must be a text, got {name!r}")
+        if nonneg is not None:
+            nonneg = validate.flag(f"nonneg of the parameter {name}", nonneg)
         # Checked before cvxpy sees it, whose own message would name neither remedy nor index.
         number = None if value is None else _finite(name, value)
         # cvxpy's rules need the sign: a weight of unknown sign would make no problem convex.

@@ -6,6 +6,7 @@ look at them, in terminals, CSV and pictures, characters that act are written as
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from functools import cache
@@ -142,6 +143,20 @@ def latex_number(number: SupportsFloat) -> str:
     ('0.5', '-\\infty')
     """
     return f"{float(number):g}".replace("inf", r"\infty")
+
+
+def percent(share: float) -> str:
+    """Return a share in percent, with two digits of what is missing to 0 or to 100.
+
+    Examples
+    --------
+    >>> percent(0.95), percent(0.997283), percent(0.9999886), percent(0.025)
+    ('95 %', '99.73 %', '99.9989 %', '2.5 %')
+    """
+    missing = 100 * min(share, 1 - share)
+    decimals = 1 - math.floor(math.log10(missing)) if missing > 0 else 0
+    digits = f"{100 * share:.{max(decimals, 0)}f}"
+    return f"{digits.rstrip('0').rstrip('.') if '.' in digits else digits} %"
 
 
 def cell(text: str) -> str:

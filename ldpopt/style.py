@@ -16,6 +16,7 @@ lines differ as well, so that a grey print can be read too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,6 +52,9 @@ _DARK = {
     "xtick.color": "#E6E6E6",
     "ytick.color": "#E6E6E6",
 }
+
+
+COLUMNS = 3  # panels beside each other; more would shrink their labels on a page
 
 
 @dataclass(frozen=True)
@@ -278,6 +282,39 @@ def _fix_ticks(axes: Axes) -> None:
 
 def _sheets(dark: bool) -> list[Any]:
     return [SHEET, _DARK] if dark else [SHEET]
+
+
+def panels(
+    count: int,
+    size: Callable[[int, int], tuple[float, float]],
+    *,
+    sharex: bool = False,
+    sharey: bool = False,
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with so many panels, line by line, at most three beside each other.
+
+    Parameters
+    ----------
+    count
+        How many, at least one.
+    size
+        Width and height of the figure in inches, from the numbers of lines and of columns.
+    sharex, sharey
+        Whether the panels have one axis: then the last panel of each column, and the first one of
+        each line, has its ticks.
+    """
+    from matplotlib.figure import Figure
+
+    columns = min(count, COLUMNS)
+    lines = math.ceil(count / columns)
+    figure = Figure(figsize=size(lines, columns), layout="constrained")
+    grid = figure.subplots(lines, columns, squeeze=False, sharex=sharex, sharey=sharey)
+    places = grid.ravel()
+    # Places of the last line that no panel fills; the panels above them are the last ones then.
+    for place in range(count, lines * columns):
+        places[place].set_visible(False)
+        places[place - columns].xaxis.set_tick_params(labelbottom=True)
+    return figure, list(places[:count])
 
 
 def foreground() -> str:

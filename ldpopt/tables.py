@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import MissingPackageError
 from ldpopt.printable import printable
 
 # What stands to the right in its column, so that digits are below digits.
@@ -181,13 +181,13 @@ def data_frame(columns: Mapping[str, Any] | Sequence[Mapping[str, Any]], instead
 
     Raises
     ------
-    InvalidInputError
+    MissingPackageError
         If pandas is not installed.
     """
     try:
         import pandas as pd  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
-        raise InvalidInputError(
+        raise MissingPackageError(
             f"a DataFrame needs the package pandas: pip install pandas, or use {instead}"
         ) from None
     return pd.DataFrame(columns)

@@ -81,6 +81,13 @@ def real(
     return number
 
 
+def flag(what: str, value: object) -> bool:
+    """Return ``value`` as a bool; texts, arrays and the like are refused, not read as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidTypeError(f"{what} must be True or False, got {value!r}")
+    return bool(value)
+
+
 def integer(what: str, value: object, *, minimum: int) -> int:
     """Return ``value`` as an int >= ``minimum``; floats with an integer value pass."""
     whole = isinstance(value, numbers.Integral) or (

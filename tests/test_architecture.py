@@ -14,7 +14,7 @@ import ldpopt
 ROOT = Path(ldpopt.__file__).parent
 LAYERS = [
     {"errors", "printable", "style"},
-    {"immutable", "frames"},
+    {"immutable", "frames", "named_values"},
     {
         "validate",
         "storage",

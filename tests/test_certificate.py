@@ -1047,3 +1047,24 @@ def test_rows_that_were_left_out_come_back_where_they_explain_more(seed, monkeyp
     proof = certify(problem, raw, point)
     assert proof.gap <= 1e-11 * proof.scale
     assert proof.stationarity <= 1e-9
+
+
+def test_a_view_computes_no_multipliers_that_take_seconds():
+    d = 4_095
+    below = np.arange(1, d)
+    tree = Monotone(np.stack([(below - 1) // 2, below], axis=1))
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(1.0), tree])
+    solution = problem.solve(np.random.default_rng(0).normal(1 / d, 1 / d, d))
+    certificate = solution.certificate
+    texts = (repr(certificate), certificate._repr_html_(), repr(solution), solution._repr_html_())
+    for text in texts:
+        assert "gap" in text
+        assert "stationarity" not in text
+    assert "_multipliers" not in vars(certificate)
+    assert certificate.duals["SumsTo"].size == 1
+    # Once they are there, they are shown.
+    assert "stationarity" in repr(certificate)
+    assert "SumsTo" in certificate._repr_html_()
+    # Short vectors and boxes take no time.
+    alone = Problem(LeastSquares(), [NonNegative(), SumsTo(1.0)])
+    assert "stationarity" in repr(alone.solve(solution.start).certificate)

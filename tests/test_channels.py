@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from ldpopt import Problem
-from ldpopt.channels import Channel, mix
+from ldpopt.channels import Matrix, mix
 from ldpopt.claims.reference.channels import channel
 from ldpopt.constraints import NonNegative, SumsTo
 from ldpopt.errors import InvalidInputError, InvalidTypeError
@@ -68,8 +68,8 @@ def test_the_gradient_is_that_of_the_value():
 
 
 def test_mixed_users_are_estimated_together():
-    weak = Channel([[0.6, 0.4], [0.4, 0.6]])
-    strong = Channel([[0.9, 0.1], [0.1, 0.9]])
+    weak = Matrix([[0.6, 0.4], [0.4, 0.6]])
+    strong = Matrix([[0.9, 0.1], [0.1, 0.9]])
     both = mix([weak, strong], users=[3, 1])
     assert both.epsilon == strong.epsilon > weak.epsilon
     # Counts that a share of 0.7 would give exactly, in each channel.
@@ -84,26 +84,26 @@ def test_mixed_users_are_estimated_together():
 
 def test_the_privacy_loss_is_that_of_the_matrix():
     oracle = SUE(1.0, 3)
-    assert Channel(channel(oracle).probability).epsilon == pytest.approx(1.0, abs=1e-9)
-    assert Channel([[0.5, 0.5], [0.5, 0.5]]).epsilon == 0
-    assert Channel([[1.0, 0.5], [0.0, 0.5]]).epsilon == math.inf
-    assert Channel([[1.0, 1.0], [0.0, 0.0]]).epsilon == 0
+    assert Matrix(channel(oracle).probability).epsilon == pytest.approx(1.0, abs=1e-9)
+    assert Matrix([[0.5, 0.5], [0.5, 0.5]]).epsilon == 0
+    assert Matrix([[1.0, 0.5], [0.0, 0.5]]).epsilon == math.inf
+    assert Matrix([[1.0, 1.0], [0.0, 0.0]]).epsilon == 0
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Channel([0.5, 0.5]), "shape"),
-        (lambda: Channel([[1.2, 0.5], [-0.2, 0.5]]), "found 1.2 at outcome 0 of value 0"),
-        (lambda: Channel([[np.nan, 0.5], [0.5, 0.5]]), "found nan"),
-        (lambda: Channel([[0.5, 0.5], [0.5, 0.4]]), "column 1 sums to 0.9"),
-        (lambda: Channel([[0.9, 0.1], [0.3, 0.7]]), "pass its transpose"),
+        (lambda: Matrix([0.5, 0.5]), "shape"),
+        (lambda: Matrix([[1.2, 0.5], [-0.2, 0.5]]), "found 1.2 at outcome 0 of value 0"),
+        (lambda: Matrix([[np.nan, 0.5], [0.5, 0.5]]), "found nan"),
+        (lambda: Matrix([[0.5, 0.5], [0.5, 0.4]]), "column 1 sums to 0.9"),
+        (lambda: Matrix([[0.9, 0.1], [0.3, 0.7]]), "pass its transpose"),
         # Neither do its rows: a transpose would be no remedy.
-        (lambda: Channel([[0.5, 0.5], [0.500001, 0.500001]]), r"sums to 1\.000001$"),
+        (lambda: Matrix([[0.5, 0.5], [0.500001, 0.500001]]), r"sums to 1\.000001$"),
         (lambda: mix([]), "no channel"),
-        (lambda: mix([COIN]), "channel 0 must be a Channel"),
-        (lambda: mix([Channel(COIN), Channel(np.full((2, 3), 0.5))]), "of 3 values"),
-        (lambda: mix([Channel(COIN)], users=[0]), "numbers > 0"),
+        (lambda: mix([COIN]), "channel 0 must be a Matrix"),
+        (lambda: mix([Matrix(COIN), Matrix(np.full((2, 3), 0.5))]), "of 3 values"),
+        (lambda: mix([Matrix(COIN)], users=[0]), "numbers > 0"),
         (lambda: ChannelMLE(COIN, [1, 2, 3]), "one per outcome"),
         (lambda: ChannelMLE(COIN, [0, 0]), "no reports"),
         (lambda: ChannelMLE(COIN, [0.5, 1]), "whole numbers"),

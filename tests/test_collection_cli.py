@@ -350,7 +350,7 @@ def test_intervals_of_a_screen_are_wider_and_say_why(tmp_path):
     lines = ran(*arguments).stdout.splitlines()
     expected = [f"{end[largest]:.5f}" for end in post.interval(0.95, selected=20)]
     assert ends_of_largest(lines) == expected
-    assert "Each interval has a level of 98.3333 %: values are shown" in " ".join(lines)
+    assert "Each interval has a level of 98.3 %: values are shown" in " ".join(lines)
     lines = ran(*arguments, "--simultaneous", "--plot", tmp_path / "p.svg").stdout.splitlines()
     expected = [f"{end[largest]:.5f}" for end in post.interval(0.95, simultaneous=True)]
     assert ends_of_largest(lines) == expected

@@ -264,13 +264,9 @@ REFUSED = {
         "order must not repeat an index, found 2 again at position 2",
     ),
     "text as an order": (lambda: Monotone("01"), "order must be indices, got the text '01'"),
-    "labels as a group": (
-        lambda: GroupTotals([["tea", "milk"]], [0.5]),
+    "text as a group": (
+        lambda: GroupTotals(["tea"], [0.5]),
         "group 0 must be indices, got the text 'tea': give the position of each value, counted",
-    ),
-    "labels as pairs": (
-        lambda: Monotone([["tea", "milk"]]),
-        "order must be indices, got the text 'tea': give the position of each value",
     ),
     "triples as an order": (
         lambda: Monotone([[0, 1, 2]]),

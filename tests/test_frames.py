@@ -270,6 +270,11 @@ def test_a_function_that_reads_labels_in_another_order_is_told(recwarn):
     capped = constraints.Custom(lambda f: f <= table["share"])
     with pytest.warns(LdpoptWarning, match="reads a DataFrame whose labels stand in another order"):
         Problem(losses.LeastSquares(), [capped]).plan(ESTIMATE)
+    # Out of dictionaries and lists, too: cvxpy would take them by place all the same.
+    for held in ({"census": table}, {"known": {"shares": last}}, [last], {"of": ("all", [table])}):
+        capped = constraints.Custom(lambda f, held=held: f[0] <= (0.9 if held else 1.0))
+        with pytest.warns(LdpoptWarning, match="whose labels stand in another order"):
+            Problem(losses.LeastSquares(), [capped]).plan(ESTIMATE)
     ordered = last[list(ESTIMATE.labels)]
     Problem(losses.LeastSquares(), [constraints.Custom(lambda f: f <= ordered)]).plan(ESTIMATE)
     assert not recwarn.list

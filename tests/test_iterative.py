@@ -21,7 +21,12 @@ from ldpopt.constraints import (
     NonNegative,
     SumsTo,
 )
-from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
+from ldpopt.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    LdpoptWarning,
+    UnsupportedProblemError,
+)
 from ldpopt.losses import (
     GaussianMLE,
     MultinomialMLE,
@@ -162,6 +167,18 @@ def test_other_constraints_go_to_a_solver(constraints):
     assert solution.certificate.is_optimal(GAP * SOLVER["CLARABEL"])
     with pytest.raises(InvalidInputError, match="'iterative' is not available"):
         problem.solve(estimate, path="iterative")
+
+
+@pytest.mark.parametrize("name", ["em", "EM", "accelerated"])
+@pytest.mark.parametrize("constraints", [SIMPLEX, [*SIMPLEX, Bounds(0, 0.4)]])
+def test_an_algorithm_of_other_problems_says_which_these_are(name, constraints):
+    problem = Problem(MultinomialMLE(), constraints)
+    estimate = reported(oracles.GRR(1.0, 4))[1]
+    message = rf"solver='{name}' is for likelihoods of reports \(PerReportMLE, .* and not for Multi"
+    with pytest.raises(UnsupportedProblemError, match=message):
+        problem.solve(estimate, solver=name)
+    with pytest.raises(InvalidInputError, match="is no solver of cvxpy"):
+        problem.solve(estimate, solver=name, path="conic")
 
 
 def test_an_algorithm_or_option_that_does_not_exist_is_an_error():

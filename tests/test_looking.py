@@ -23,7 +23,12 @@ from ldpopt import (
     style,
     tables,
 )
-from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
+from ldpopt.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    MissingPackageError,
+    UnsupportedProblemError,
+)
 from ldpopt.estimate.shown import largest, standard_errors
 
 PETS = ["cat", "dog", "cow", "<script>alert(1)</script>\x1b[2J"]
@@ -534,9 +539,21 @@ def test_a_picture_of_sets_and_one_without_intervals():
 # --- pandas ---------------------------------------------------------------------------------------
 
 
+def test_values_without_labels_are_numbered_and_not_mistaken_for_frequencies():
+    """A number in front of a number would read as a frequency, or as an interval."""
+    unnamed = FrequencyEstimate([0.125, 0.5, 0.375])
+    assert "largest: value 1: 0.5, value 2: 0.375, value 0: 0.125" in repr(unnamed)
+    problem = ldpopt.Problem(losses.LeastSquares(), [constraints.SumsTo(1.0)])
+    assert "frequencies  3 values: 0.125, 0.5, 0.375\n" in repr(problem.solve(unnamed))
+    named = problem.solve(unnamed.labelled(["cat", "dog", "cow"]))
+    assert "frequencies  3 values: cat 0.125, dog 0.5, cow 0.375\n" in repr(named)
+    stack = problem.solve(np.full((2, 4), 0.25))
+    assert "frequencies  2 trials of 4 values: 0.25, 0.25, 0.25, 0.25, 0.25, …\n" in repr(stack)
+
+
 def test_without_pandas_a_sentence_names_the_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(InvalidInputError, match=r"pip install pandas, or use np\.asarray"):
+    with pytest.raises(MissingPackageError, match=r"pip install pandas, or use np\.asarray"):
         RAW.to_frame()
 
 

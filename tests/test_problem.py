@@ -233,6 +233,13 @@ def test_few_nonzeros_are_the_best_of_all_supports(seed, k, total):
     assert solution.certificate.is_optimal(CERTIFIED)
 
 
+def test_constraints_of_cvxpy_are_told_apart():
+    import cvxpy as cp
+
+    with pytest.raises(InvalidTypeError, match=r"cvxpy's are stated by Custom\(lambda f"):
+        Problem(LeastSquares(), [cp.Variable(2) >= 0])
+
+
 def test_no_solver_takes_a_set_that_is_not_convex():
     with pytest.raises(InvalidInputError, match=r"AtMost\(2\) is not convex"):
         Problem(LeastSquares(), [AtMost(2), NonNegative(), SumsTo()]).solve(

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from ldpopt import Problem, constraints, losses
 from ldpopt.cli.problem_file import read_problem
 from ldpopt.collection.labels import Labels
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, MissingPackageError
 from ldpopt.oracles import GRR
 from tests.commands import run
 
@@ -143,7 +143,7 @@ def test_what_is_wrong_in_yaml_is_named(case, tmp_path):
 
 def test_without_its_package_yaml_is_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(InvalidInputError, match=r"pip install 'ldpopt\[yaml\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'ldpopt\[yaml\]'"):
         read(tmp_path, "loss: LeastSquares", "yaml")
 
 

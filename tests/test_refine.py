@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -10,7 +11,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 import ldpopt
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
 from ldpopt.losses import BinomialMLE, PerReportMLE
-from ldpopt.oracles import GRR, OLH, ORACLES, OUE, SUE, HadamardResponse, SubsetSelection
+from ldpopt.oracles import (
+    GRR,
+    OLH,
+    ORACLES,
+    OUE,
+    SUE,
+    HadamardResponse,
+    SubsetSelection,
+    index_information,
+)
 from ldpopt.priors.mixture_weights import mixture_weights
 from ldpopt.reports import exact_sums
 from ldpopt.reports.estimate import RefinedNoise, refined
@@ -113,6 +123,18 @@ def test_the_trace_from_directions_is_that_of_all_values():
     information = oracle.information(f)
     exact = np.trace(information.solve(np.eye(300) - 1 / 300))
     assert_allclose(information.total_variance(), exact, rtol=2e-3)
+
+
+def test_information_that_is_not_reached_says_how_much_is_missing(monkeypatch):
+    information = HadamardResponse(2.0, 11).information(np.full(11, 1 / 11))
+    monkeypatch.setattr(index_information, "_STEPS", 1)
+    rows = np.eye(11) - 1 / 11
+    with pytest.warns(LdpoptWarning, match="after 1 steps .* residual of") as caught:
+        solved = information.solve(rows)
+    left = np.linalg.norm(information._times(solved) - rows, axis=1) / np.linalg.norm(rows, axis=1)
+    stated = float(re.search("residual of ([^ ]+)", str(caught[0].message))[1])
+    # It is printed with two digits.
+    assert stated == pytest.approx(left.max(), rel=0.05)
 
 
 @every_oracle

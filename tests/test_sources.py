@@ -899,9 +899,17 @@ def test_rounds_draw_values_with_bands():
     figure = year.plot(["a", 3])
     titles = [axes.get_title() for axes in figure.axes if axes.get_visible()]
     assert titles == ["a", "d"]
+    # Counted as the table counts, and as series[t] does.
+    (line,) = figure.axes[0].get_lines()[:1]
+    numbers = [row[0] for row in year._table.rows]
+    assert [f"{t:g}" for t in line.get_xdata()] == numbers == ["0", "1", "2"]
+    # Four panels on two lines: those above empty places have the numbers of the rounds, too.
+    panels = [axes for axes in year.plot([0, 1, 2, 3]).axes if axes.get_visible()]
+    below = [axes.xaxis.get_tick_params()["labelbottom"] for axes in panels]
+    assert (below, len(panels)) == ([False, True, True, True], 4)
     assert "3 rounds of 9 values" in repr(year)
     assert year.weights(0).sum(axis=1) == pytest.approx(1)
-    for wrong, message in ((["z"], "'z' is no label"), ([], "no values"), ([9], "0 .. 8")):
+    for wrong, message in ((["z"], "'z', which is no label"), ([], "no values"), ([9], "0 .. 8")):
         with pytest.raises(InvalidInputError, match=message):
             year.plot(wrong)
 

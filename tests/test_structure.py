@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ldpopt import FrequencyEstimate, Problem, losses, oracles, structure
+from ldpopt import FrequencyEstimate, Parameter, Problem, losses, oracles, structure
 from ldpopt import constraints as c
 from ldpopt.discovery.shifts import KINDS, Support, blocks_of, kinds_of
 from ldpopt.errors import InvalidInputError, InvalidTypeError
@@ -42,6 +42,23 @@ def noisy():
 )
 def test_the_shift_is_that_of_the_known_form(loss, sets, kind):
     assert structure(Problem(loss, sets), trials()).shift == kind
+
+
+def test_the_problem_is_the_one_that_was_passed_whichever_estimate_comes_last():
+    price = Parameter("price", 0.5)
+    first_is_largest = c.Custom(lambda f: f[0] >= f[1])
+    loss = losses.LeastSquares() + price * losses.TotalVariation()
+    problem = Problem(loss, [*SIMPLEX, first_is_largest])
+    price.value = 0.25
+    stacks = [trials(times=1, number=2), trials(times=4, number=2)]
+    for order in (stacks, stacks[::-1]):
+        shown = structure(problem, order)
+        assert shown.problem is problem
+        # The numbers of that moment, and not those with which the problem was built.
+        assert "0.25 * TotalVariation()" in repr(shown)
+        assert shown.formula in shown._repr_html_()
+        assert repr(shown).startswith("Structure of 4 solutions of")
+    assert repr(structure(problem, stacks[0][0])).startswith("Structure of 1 solution of")
 
 
 def test_norm_sub_has_an_ideal_support_and_one_degree_less_than_values(noisy):

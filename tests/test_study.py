@@ -20,6 +20,7 @@ from ldpopt.errors import (
     InvalidInputError,
     InvalidTypeError,
     LdpoptWarning,
+    MissingPackageError,
     StoreError,
     WorkersError,
 )
@@ -527,7 +528,7 @@ def test_the_table_of_a_notebook_is_escaped(result):
 
 def test_pandas_is_named_where_it_is_missing(result, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
-    with pytest.raises(InvalidInputError, match="pip install pandas, or use to_csv"):
+    with pytest.raises(MissingPackageError, match="pip install pandas, or use to_csv"):
         result.to_frame()
 
 

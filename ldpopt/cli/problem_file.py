@@ -14,19 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from ldpopt import constraints, losses, priors, validate
+from ldpopt.adjustable import Adjustable
 from ldpopt.cli.names import is_problem_file
 from ldpopt.collection.labels import Labels
 from ldpopt.collection.untrusted import distinct, read_text
-from ldpopt.errors import InvalidInputError, LdpoptError
+from ldpopt.errors import InvalidInputError, LdpoptError, MissingPackageError
 from ldpopt.solve.problem import Problem
 
 _KEYS = ("loss", "constraints")
 
 # What a file cannot hold: functions, reports, other losses. Sums are stated by several losses.
 _IN_PYTHON = {"ChannelMLE", "Custom", "PerReportMLE", "WeightedSum", "LinearInequalities"}
-
-# Arguments that hold values of the domain, which a file may name by their labels.
-_OF_VALUES = {"indices", "groups", "order", "mode"}
 
 
 def read_problem(path: Path, labels: Labels) -> Problem:
@@ -89,7 +87,7 @@ def _loss(path: Path, stated: object, labels: Labels) -> losses.Loss:
 
 
 def _weighted(
-    path: Path, place: str, entry: object, classes: Mapping[str, type], labels: Labels
+    path: Path, place: str, entry: object, classes: Mapping[str, type[Any]], labels: Labels
 ) -> losses.Loss:
     if not isinstance(entry, Mapping) or "weight" not in entry:
         alone: losses.Loss = _instance(path, place, entry, classes, labels)
@@ -102,7 +100,7 @@ def _weighted(
 
 
 def _instance(
-    path: Path, place: str, entry: object, classes: Mapping[str, type], labels: Labels
+    path: Path, place: str, entry: object, classes: Mapping[str, type[Any]], labels: Labels
 ) -> Any:
     """Return the object that an entry of a file states."""
     table = {"name": entry} if isinstance(entry, str) else entry
@@ -121,7 +119,7 @@ def _instance(
     with _located(path, place):
         make = validate.lookup("name", name, classes)
         _check_keys(make, arguments)
-        return make(**{key: _value(key, value, labels) for key, value in arguments.items()})
+        return make(**{key: _value(make, key, value, labels) for key, value in arguments.items()})
 
 
 @contextmanager
@@ -167,9 +165,10 @@ def _parameters(make: type) -> dict[str, inspect.Parameter]:
     return {each.name: each for each in parameters if each.kind not in variable}
 
 
-def _value(key: str, value: Any, labels: Labels) -> Any:
+def _value(make: type[Adjustable], key: str, value: Any, labels: Labels) -> Any:
     """Return an argument: values of the domain by their indices, priors by their classes."""
-    if key in _OF_VALUES:
+    # Here, and not when it is solved: an error then names the place in the file.
+    if key in make.of_values:
         return _indices(value, labels)
     if key == "prior":
         return validate.lookup("prior", str(value), _classes(priors, priors.Prior))
@@ -230,7 +229,7 @@ def _yaml(text: str) -> Any:
     try:
         import yaml
     except ImportError:
-        raise InvalidInputError(
+        raise MissingPackageError(
             "problems in YAML need the package PyYAML: pip install 'ldpopt[yaml]', or write TOML"
         ) from None
 

@@ -9,15 +9,18 @@ the rows. Shapes: f is (..., d), a violation (...).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, wraps
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt import validate
 from ldpopt.adjustable import Adjustable
+from ldpopt.estimate import FrequencyEstimate
 from ldpopt.expressions import in_uniform_units
 from ldpopt.printable import latex_text
 
@@ -58,12 +61,60 @@ class Ball:
     weights: Array | None = None
 
 
+_MOST_VALUES = 2**31  # beyond what any computer of today holds; sizes are checked by one look
+
+
+def _of_any_vector(violation: Callable[..., Array]) -> Callable[..., Array]:
+    """Return the violation of a class for whatever users have as f: lists, Series, estimates.
+
+    Labels in the constraint are those of f. Arrays go through as they are, since violations are
+    looked at in loops.
+    """
+
+    @wraps(violation)
+    def checked(self: Constraint, f: Any) -> Array:
+        is_open = self._recipe is not None and self.varies
+        is_array = type(f) is np.ndarray and f.dtype == np.float64
+        if is_open or not is_array or not f.ndim or not f.size:
+            start = FrequencyEstimate.of(f)
+            return self.at(start, {}).violation(start.frequencies)
+        try:
+            return violation(self, f)
+        except (IndexError, ValueError):
+            # Of numpy, where f has another number of values.
+            self.validate_for(f.shape[-1])
+            raise
+
+    return checked
+
+
+def _of_any_size(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of a class that refuses what is no number of values."""
+
+    @wraps(method)
+    def checked(self: Constraint, d: Any) -> Any:
+        if type(d) is not int or not 0 < d <= _MOST_VALUES:
+            d = validate.integer("d", d, minimum=1)
+        return method(self, d)
+
+    return checked
+
+
 class Constraint(Adjustable):
     """A set of frequency vectors.
 
     A new constraint states ``violation`` and ``cone_form``; everything else has a default, and each
     further method that it overrides opens a faster path to it.
     """
+
+    _for_callers = MappingProxyType(
+        {
+            "violation": _of_any_vector,
+            **dict.fromkeys(
+                ("validate_for", "box", "rows", "isotonic", "disjoint_groups"), _of_any_size
+            ),
+        }
+    )
 
     convex: ClassVar[bool] = True
     """Whether the set is convex. Solvers take convex sets only."""

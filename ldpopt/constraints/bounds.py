@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from ldpopt.closed_form.rows import is_long, locked_rows
 from ldpopt.constraints.base import Constraint, LinearInequalities, unit_matrix
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.expressions import in_uniform_units
+from ldpopt.frames import entries_of
 from ldpopt.printable import counted, latex_number
 
 if TYPE_CHECKING:
@@ -131,7 +132,8 @@ class Bounds(_Box):
     ----------
     lower, upper
         One number for all values, or one per value; -inf and inf stand for no bound.
-        One of them may be left out if the other is given by name.
+        One of them may be left out if the other is given by name. A mapping from labels of the
+        estimate bounds the values that it names.
 
     Raises
     ------
@@ -146,6 +148,7 @@ class Bounds(_Box):
     """
 
     _per_value = frozenset({"lower", "upper"})
+    _rest: ClassVar[Mapping[str, float]] = {"lower": -np.inf, "upper": np.inf}
 
     @_one_bound_has_a_name
     def __init__(self, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf) -> None:
@@ -213,7 +216,7 @@ class Bounds(_Box):
 
     def __repr__(self) -> str:
         lower, upper = (
-            f"{bound:g}" if bound.ndim == 0 else f"<{len(bound)} values>"
+            f"{bound:g}" if bound.ndim == 0 else f"<{counted(len(bound), 'value')}>"
             for bound in (self.lower, self.upper)
         )
         return f"Bounds({lower}, {upper})"
@@ -225,7 +228,8 @@ class Fixed(_Box):
     Parameters
     ----------
     indices
-        Distinct indices of the domain.
+        Distinct indices of the domain, or labels of the estimate. A mapping, or a Series of pandas,
+        from these to their numbers states both.
     values
         One finite number per index.
 
@@ -238,9 +242,26 @@ class Fixed(_Box):
     --------
     >>> float(Fixed([1], [0.25]).violation(np.array([0.5, 0.5])))
     0.25
+    >>> from ldpopt import FrequencyEstimate, Problem, losses
+    >>> known = Problem(losses.LeastSquares(), [Fixed({"dog": 0.25})])
+    >>> known.solve(FrequencyEstimate([0.5, 0.5], labels=["cat", "dog"])).frequencies
+    array([0.5 , 0.25])
     """
 
-    def __init__(self, indices: ArrayLike, values: ArrayLike) -> None:
+    of_values: ClassVar[Mapping[str, int]] = {"indices": 1}
+
+    @classmethod
+    def _stated(cls, given: dict[str, Any]) -> dict[str, Any]:
+        entries = entries_of(given.get("indices"))
+        if entries is None or "values" in given:
+            return given
+        return {**given, "indices": list(entries), "values": list(entries.values())}
+
+    def __init__(self, indices: Any, values: ArrayLike | None = None) -> None:
+        if values is None:
+            raise InvalidInputError(
+                "Fixed needs a number per index: Fixed([0, 1], [0.5, 0.25]) or Fixed({0: 0.5})"
+            )
         self.indices = validate.distinct_indices("indices", indices)
         self.values = np.atleast_1d(validate.array("values", values).astype(np.float64))
         if self.values.shape != self.indices.shape or not np.isfinite(self.values).all():

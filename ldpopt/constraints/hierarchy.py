@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -339,8 +340,15 @@ class HierarchyTotals(GroupTotals):
     ([[0, 1], [2], [3]], array([0.5 , 0.25, 0.25]))
     """
 
+    # Numbers of groups, which have no labels.
+    of_values: ClassVar[Mapping[str, int]] = {}
+
     def __init__(self, groups: Sequence[ArrayLike], totals: Sequence[ArrayLike]) -> None:
         levels = _checked_groupings(groups)
+        if not np.iterable(totals):
+            raise InvalidTypeError(
+                f"totals must be a list of arrays, one per grouping, got {totals!r}"
+            )
         stated = [
             validate.array(f"totals {i}", one).astype(np.float64) for i, one in enumerate(totals)
         ]

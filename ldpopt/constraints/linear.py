@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from ldpopt.constraints.base import (
 from ldpopt.constraints.bounds import Bounds
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.expressions import in_uniform_units
+from ldpopt.frames import entries_of
 from ldpopt.immutable import closed
 from ldpopt.printable import counted
 
@@ -112,9 +113,10 @@ class GroupTotals(Polyhedron):
     Parameters
     ----------
     groups
-        Index arrays, each without repetition.
+        Arrays of indices, or lists of labels of the estimate, each without repetition; or a mapping
+        from names of groups to them.
     totals
-        One finite number per group.
+        One finite number per group; with names, a mapping from these or in their order.
 
     Raises
     ------
@@ -125,7 +127,31 @@ class GroupTotals(Polyhedron):
     --------
     >>> float(GroupTotals([[0, 1], [2]], [0.5, 0.5]).violation(np.array([0.25, 0.25, 0.25])))
     0.25
+    >>> pets = GroupTotals({"pets": ["cat", "dog"]}, {"pets": 0.5})
+    >>> from ldpopt import FrequencyEstimate
+    >>> float(pets.violation(FrequencyEstimate([0.5, 0.25, 0.25], labels=["cat", "cow", "dog"])))
+    0.25
     """
+
+    of_values: ClassVar[Mapping[str, int]] = {"groups": 2}
+
+    @classmethod
+    def _stated(cls, given: dict[str, Any]) -> dict[str, Any]:
+        groups = entries_of(given.get("groups"))
+        if groups is None:
+            return given
+        totals = entries_of(given.get("totals"))
+        if totals is not None and set(totals) != set(groups):
+            apart = next(
+                name for name in [*groups, *totals] if (name in groups) != (name in totals)
+            )
+            raise InvalidInputError(
+                f"groups and totals must have the same names, and {apart!r} is in one of them alone"
+            )
+        stated = {**given, "groups": list(groups.values())}
+        if totals is not None:
+            stated["totals"] = [totals[name] for name in groups]
+        return stated
 
     def __init__(self, groups: Sequence[ArrayLike], totals: ArrayLike) -> None:
         if not np.iterable(groups):
@@ -339,7 +365,8 @@ class Linear(Polyhedron):
     Parameters
     ----------
     A
-        Matrix of shape (m, d), dense or scipy sparse. As a ``Parameter`` it may change between
+        Matrix of shape (m, d), dense or scipy sparse; or a list of m mappings from labels of the
+        estimate to coefficients, 0 of the others. As a ``Parameter`` it may change between
         solves without a new compilation, up to 1,024 entries and as long as the same of them are 0.
     lower, upper
         Numbers or arrays of shape (m,); -inf and inf stand for no bound, equal ones for an
@@ -363,6 +390,7 @@ class Linear(Polyhedron):
     """
 
     _per_column = frozenset({"A"})
+    _rest: ClassVar[Mapping[str, float]] = {"A": 0.0}
 
     def __init__(self, A: Any, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf) -> None:
         from scipy import sparse

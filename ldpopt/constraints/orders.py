@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +17,7 @@ from ldpopt.closed_form.rows import is_long, locked_rows
 from ldpopt.constraints.base import LinearInequalities, Polyhedron
 from ldpopt.constraints.isotonic import ForestOrder, PartialOrder, TopSetOrder, order_of
 from ldpopt.errors import InvalidInputError
-from ldpopt.printable import counted
+from ldpopt.printable import counted, latex_text
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -141,8 +143,9 @@ class Monotone(Order):
     Parameters
     ----------
     order
-        Distinct indices, the most frequent value first; or pairs of shape (m, 2), where (a, b)
-        states f[a] >= f[b]: a tree, several chains, any partial order. Values outside it are free.
+        Distinct indices or labels of the estimate, the most frequent value first; or pairs of shape
+        (m, 2), where (a, b) states f[a] >= f[b]: a tree, several chains, any partial order. Values
+        outside it are free.
 
     Raises
     ------
@@ -160,6 +163,8 @@ class Monotone(Order):
 
     order: Index | None
     """The chain, if one was given: it has a faster algorithm than a forest."""
+
+    of_values: ClassVar[Mapping[str, int]] = {"order": 1}
 
     def __init__(self, order: ArrayLike) -> None:
         validate.no_labels("order", order)
@@ -203,8 +208,8 @@ class Unimodal(Order):
     Parameters
     ----------
     mode
-        Index of the highest value, where the indices are in the order of a scale, such as ages or
-        hours.
+        Index or label of the highest value, where the indices are in the order of a scale, such as
+        ages or hours.
 
     Raises
     ------
@@ -217,13 +222,17 @@ class Unimodal(Order):
     0.25
     """
 
+    of_values: ClassVar[Mapping[str, int]] = {"mode": 0}
+
     def __init__(self, mode: int) -> None:
         self.mode = validate.integer("mode", mode, minimum=0)
 
     @property
     def latex(self) -> str:
         """The set in LaTeX."""
-        return rf"f_0 \le \dots \le f_{{{self.mode}}} \ge \dots \ge f_{{d-1}}"
+        mode = self._as_stated("mode", self.mode)
+        shown = latex_text(mode) if isinstance(mode, str) else mode
+        return rf"f_0 \le \dots \le f_{{{shown}}} \ge \dots \ge f_{{d-1}}"
 
     def validate_for(self, d: int) -> None:
         """Raise an error if the mode is outside the domain."""
@@ -254,7 +263,7 @@ class Unimodal(Order):
         return parents, 1
 
     def __repr__(self) -> str:
-        return f"Unimodal({self.mode})"
+        return f"Unimodal({self._as_stated('mode', self.mode)!r})"
 
 
 class TopSet(Polyhedron):
@@ -263,7 +272,7 @@ class TopSet(Polyhedron):
     Parameters
     ----------
     indices
-        Distinct indices of the domain.
+        Distinct indices of the domain, or labels of the estimate.
 
     Raises
     ------
@@ -280,6 +289,8 @@ class TopSet(Polyhedron):
     >>> known.solve([0.5, 0.1, 0.3, 0.1]).frequencies
     array([0.5, 0.2, 0.2, 0.1])
     """
+
+    of_values: ClassVar[Mapping[str, int]] = {"indices": 1}
 
     def __init__(self, indices: ArrayLike) -> None:
         self.indices = validate.distinct_indices("indices", indices)

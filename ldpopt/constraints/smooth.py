@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,8 +38,8 @@ class Smooth(Polyhedron):
         unbounded. A distribution that rises to one mode m and falls from there has a total
         variation of at most 2 m.
     order
-        Distinct indices of the domain along which values are neighbours, such as last month's
-        ranks; None for 0, 1, 2, … . Values outside it are free.
+        Distinct indices or labels along which values are neighbours, such as last month's ranks;
+        None for 0, 1, 2, … . Values outside it are free.
 
     Raises
     ------
@@ -53,6 +53,8 @@ class Smooth(Polyhedron):
     >>> float(Smooth(second_difference=1.0).violation(np.array([0.25, 0.5, 0.0, 0.25])))
     0.5
     """
+
+    of_values: ClassVar[Mapping[str, int]] = {"order": 1}
 
     def __init__(
         self,

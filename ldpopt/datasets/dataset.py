@@ -243,6 +243,10 @@ class Dataset:
         >>> raw.n == data.n, raw.labels == data.labels
         (True, True)
         """
+        if not hasattr(oracle, "simulate_counts"):
+            raise InvalidTypeError(
+                f"oracle must be one of ldpopt.oracles, such as OUE(1.0, {self.d}), got {oracle!r}"
+            )
         counts = oracle.simulate_counts(self.counts, rng, trials)
         return oracle.estimate(counts, self.n, labels=self.labels)
 

@@ -160,7 +160,7 @@ class _Answer:
 
         Raises
         ------
-        InvalidInputError
+        MissingPackageError
             If pandas is not installed.
         """
         rows = [

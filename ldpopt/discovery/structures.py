@@ -16,6 +16,7 @@ from ldpopt.discovery.structure_rows import StructureRow
 from ldpopt.errors import InvalidInputError, InvalidTypeError, extra_needed
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.immutable import closed
+from ldpopt.printable import counted
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.problem import Problem
 from ldpopt.tables import data_frame, html_of, lines_of
@@ -36,7 +37,9 @@ class Structure:
     Attributes
     ----------
     problem
-        The problem.
+        The problem that was passed.
+    statement, formula
+        The problem in words and in letters, with the numbers that its parameters held.
     rows
         One entry per solution, in the order of the estimates.
     shift
@@ -45,7 +48,9 @@ class Structure:
         The estimates and the solutions, each of shape (solutions, d), read-only.
     """
 
-    problem: Formulation
+    problem: Problem
+    statement: str
+    formula: str
     rows: tuple[StructureRow, ...]
     shift: str
     estimates: Array
@@ -109,7 +114,7 @@ class Structure:
 
         Raises
         ------
-        InvalidInputError
+        MissingPackageError
             If pandas is not installed.
         """
         return data_frame([asdict(row) for row in self.rows], "structure.rows")
@@ -160,7 +165,7 @@ class Structure:
         return headings, rows
 
     def __repr__(self) -> str:
-        lines = [f"Structure of {len(self.rows):,} solutions of {self.problem.statement}"]
+        lines = [f"Structure of {counted(len(self.rows), 'solution')} of {self.statement}"]
         lines += [f"  {name:8} {text}" for name, text in self._facts()]
         headings, rows = self._table()
         if rows:
@@ -169,8 +174,8 @@ class Structure:
 
     def _repr_html_(self) -> str:
         """Return the facts and the multipliers as notebooks show them."""
-        facts = [("problem", self.problem.formula), *self._facts()]
-        shown = html_of((), facts, title=f"Structure of {len(self.rows):,} solutions")
+        facts = [("problem", self.formula), *self._facts()]
+        shown = html_of((), facts, title=f"Structure of {counted(len(self.rows), 'solution')}")
         headings, rows = self._table()
         return shown + html_of(headings, rows) if rows else shown
 
@@ -224,8 +229,7 @@ def structure(
     points: list[Array] = []
     for stack in stacks:
         solution = problem.solve(stack)
-        formulation = solution.problem
-        reader = _Reader.of(formulation, solution.start)
+        reader = _Reader.of(solution.problem, solution.start)
         trials = solution.frequencies.shape[:-1]
         multipliers = np.broadcast_to(solution.certificate.sum_multiplier, trials)
         for trial in np.ndindex(trials):
@@ -237,8 +241,13 @@ def structure(
     # A kind may hold for one solution by chance, as with one value left: all have to agree.
     common = [kind for kind in KINDS if all(kind in kinds for kinds in holding)]
     vectors = [stack.frequencies.reshape(-1, stack.d) for stack in stacks]
+    # Numbers of parameters are those of all estimates: only functions and labels state other ones,
+    # and no text shows these.
+    stated = problem.at(stacks[0])
     return Structure(
-        problem=formulation,
+        problem=problem,
+        statement=stated.statement,
+        formula=stated.formula,
         rows=tuple(rows),
         shift=common[0] if common else OTHER,
         estimates=closed(np.concatenate(vectors)),

@@ -318,8 +318,10 @@ class FrequencyEstimate(TracedFrequencies):
 
         Raises
         ------
+        MissingPackageError
+            If pandas is not installed.
         InvalidInputError, InvalidTypeError
-            If pandas is not installed or the estimate is a stack; and as ``interval``.
+            If the estimate is a stack; and as ``interval``.
 
         Examples
         --------
@@ -382,6 +384,8 @@ class FrequencyEstimate(TracedFrequencies):
         ['dog', 'cat']
         """
         self._require_vector("a list of the largest values")
+        number = validate.integer("number", number, minimum=0)
+        simultaneous = validate.flag("simultaneous", simultaneous)
         titles, rows = ([], None) if sets is None else named_sets(sets, self.labels)
         numbers = self.frequencies if rows is None else self.query(rows)
         indices = largest(numbers, number)

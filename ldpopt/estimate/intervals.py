@@ -147,6 +147,7 @@ def level_of_each(
     >>> round(level_of_each(0.95, 50, simultaneous=True), 6)
     0.999
     """
+    simultaneous = validate.flag("simultaneous", simultaneous)
     if selected is None:
         # Bonferroni: each interval gets an equal share of the probability to fail.
         return 1 - (1 - level) / count if simultaneous else level

@@ -108,8 +108,11 @@ class Representation:
     def _largest_in_line(self) -> str:
         # Labels may be of any origin and are shown in terminals: their escape sequences must not
         # act there.
+        # A number that is no label would read as a frequency.
+        before, after = ("value ", ":") if self.labels is None else ("", "")
         values = [
-            f"{shortened(label)} {' ± '.join(numbers)}" for label, *numbers in self._largest(_SHOWN)
+            f"{before}{shortened(label)}{after} {' ± '.join(numbers)}"
+            for label, *numbers in self._largest(_SHOWN)
         ]
         if len(self.frequencies) > _SHOWN:
             values.append("…")

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.named_values import Places
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -101,17 +102,16 @@ def _indexed(
     _require_no_texts(rows, names)
     if labels is None or all(_is_numeric(row) for row in rows):
         return rows
-    index = {label: i for i, label in enumerate(labels)}
-    shared = {label for label, count in Counter(labels).items() if count > 1}
+    stands = Places(labels)
     result: list[ArrayLike] = []
     for row, name in zip(rows, names, strict=True):
         if _has_text(row):
             members: Any = row
-            places = [_index(member, index, shared, name) for member in members]
+            places = [stands.of(member, f"set {name!r}") for member in members]
             # A Python set of texts has another order in each process: sums would differ in bits.
             result.append(sorted(places) if isinstance(row, AbstractSet) else places)
         else:
-            _require_one_reading(row, index, labels, name)
+            _require_one_reading(row, stands.index, labels, name)
             result.append(row)
     return result
 
@@ -157,19 +157,6 @@ def _require_distinct(names: list[str]) -> None:
     for name, count in Counter(names).items():
         if count > 1:
             raise InvalidInputError(f"{count} sets have the name {name!r}: name them apart")
-
-
-def _index(member: object, index: Mapping[str, int], shared: AbstractSet[str], name: object) -> int:
-    # Any one of these values alone would be a part of the set that is meant.
-    if isinstance(member, str) and member in shared:
-        raise InvalidInputError(
-            f"set {name!r} has {member!r}, which is the label of several values: pass their indices"
-        )
-    if isinstance(member, str) and member in index:
-        return index[member]
-    raise InvalidInputError(
-        f"set {name!r} has {member!r}, which is no label of this estimate: see estimate.labels"
-    )
 
 
 def _rows(sets: Sets) -> list[ArrayLike]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ldpopt import validate
 from ldpopt.estimate.noise import Noise
 from ldpopt.estimate.sets import Sets, membership, totals
-from ldpopt.printable import shortened
+from ldpopt.printable import percent, shortened
 from ldpopt.tables import html_of, lines_of
 
 Array = NDArray[np.float64]
@@ -217,16 +217,15 @@ def interval_notes(
 
 
 def _promise(level: float, each: float, *, simultaneous: bool) -> str:
-    # Percent without trailing zeros; a level of one interval may have many nines.
-    percent = f"{100 * level:.6g} %"
     if simultaneous:
         return (
-            f"All intervals, also those that are not shown, hold at once at a level of {percent}."
+            "All intervals, also those that are not shown, hold at once at a level of "
+            f"{percent(level)}."
         )
     if each > level:
         return (
-            f"Each interval has a level of {100 * each:.6g} %: values are shown because their "
-            f"estimates are large, and so at most {100 * (1 - level):.3g} % of those shown are "
+            f"Each interval has a level of {percent(each)}: values are shown because their "
+            f"estimates are large, and so at most {percent(1 - level)} of those shown are "
             "expected to miss (false coverage rate)."
         )
-    return f"Each interval has a level of {percent}."
+    return f"Each interval has a level of {percent(level)}."

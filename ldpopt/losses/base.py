@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import wraps
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
@@ -20,6 +22,7 @@ from ldpopt import validate
 from ldpopt.adjustable import Adjustable, is_expression
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.estimate.traced import in_order
 from ldpopt.losses.responses import Kinks, merged_response, response_with_kinks, single_response
 from ldpopt.printable import latex_text
 
@@ -329,6 +332,42 @@ class Equivalence:
         return self if recipe is None else recipe
 
 
+def _of_any_vectors(method: Callable[..., Array]) -> Callable[..., Array]:
+    """Return a function of f and an estimate for whatever users have as these.
+
+    Arrays go through as they are, since losses are evaluated in loops.
+    """
+
+    @wraps(method)
+    def checked(self: Loss, f: Any, estimate: Any) -> Array:
+        is_open = self._recipe is not None and self.varies
+        is_plain = type(f) is np.ndarray and f.dtype == np.float64 and f.ndim and f.size
+        is_known = is_plain and isinstance(estimate, FrequencyEstimate) and not is_open
+        if is_known and f.shape[-1] == estimate.frequencies.shape[-1]:
+            return method(self, f, estimate)
+        start = FrequencyEstimate.of(estimate)
+        point = FrequencyEstimate.of(in_order("f", f, start.labels)).frequencies
+        if point.shape[-1] != start.d:
+            raise InvalidInputError(
+                f"f must have the estimate's {start.d} values, got shape {point.shape}"
+            )
+        present = self.at(start, {})
+        present.validate_for(start)
+        return getattr(present, method.__name__)(point, start)  # type: ignore[no-any-return]
+
+    return checked
+
+
+def _of_any_estimate(validate_for: Callable[..., None]) -> Callable[..., None]:
+    """Return the check of a class for plain vectors too."""
+
+    @wraps(validate_for)
+    def checked(self: Loss, estimate: Any) -> None:
+        validate_for(self, FrequencyEstimate.of(estimate))
+
+    return checked
+
+
 class Loss(EffectiveDomain, Structure, Equivalence, Adjustable):
     """A function of the frequencies f, given an estimate. Losses add, and scale by numbers >= 0.
 
@@ -336,6 +375,14 @@ class Loss(EffectiveDomain, Structure, Equivalence, Adjustable):
     ``SeparableLoss`` if it is a sum over values with a formula for its ``response``. What it may
     state besides is grouped in the classes above.
     """
+
+    _for_callers = MappingProxyType(
+        {
+            "value": _of_any_vectors,
+            "gradient": _of_any_vectors,
+            "validate_for": _of_any_estimate,
+        }
+    )
 
     __array_ufunc__ = None  # numpy would multiply a loss by each member of an array in turn
 

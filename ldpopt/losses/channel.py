@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.channels import Channel
+from ldpopt.channels import Matrix
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.base import Loss
@@ -26,7 +26,7 @@ class ChannelMLE(Loss):
     Parameters
     ----------
     channel
-        A ``channels.Channel``, or its matrix A of shape (outcomes, d).
+        A ``channels.Matrix``, or its matrix A of shape (outcomes, d).
     counts
         How often each outcome was sent, whole numbers of shape (outcomes,), at least one report.
 
@@ -46,7 +46,7 @@ class ChannelMLE(Loss):
     Examples
     --------
     >>> from ldpopt import Problem, channels, constraints
-    >>> coin = channels.Channel([[0.75, 0.25], [0.25, 0.75]])
+    >>> coin = channels.Matrix([[0.75, 0.25], [0.25, 0.75]])
     >>> problem = Problem(
     ...     ChannelMLE(coin, [600, 400]), [constraints.NonNegative(), constraints.SumsTo(1.0)]
     ... )
@@ -57,8 +57,8 @@ class ChannelMLE(Loss):
 
     takes_reports = True
 
-    def __init__(self, channel: Channel | ArrayLike, counts: ArrayLike) -> None:
-        self.stated = channel if isinstance(channel, Channel) else Channel(channel)
+    def __init__(self, channel: Matrix | ArrayLike, counts: ArrayLike) -> None:
+        self.stated = channel if isinstance(channel, Matrix) else Matrix(channel)
         whole = validate.whole_numbers("counts", counts, low=0, high=2**53)
         size = self.stated.outcomes
         if whole.shape != (size,):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -75,8 +75,8 @@ class TotalVariation(_Penalty):
     Parameters
     ----------
     order
-        Distinct indices of the domain along which values are neighbours, such as last month's
-        ranks; None for 0, 1, 2, … . Values outside it have no neighbours.
+        Distinct indices or labels along which values are neighbours, such as last month's ranks;
+        None for 0, 1, 2, … . Values outside it have no neighbours.
 
     Raises
     ------
@@ -91,6 +91,8 @@ class TotalVariation(_Penalty):
     >>> float(TotalVariation([0, 2, 1]).value(np.array([0.25, 0.5, 0.25]), estimate))
     0.25
     """
+
+    of_values: ClassVar[Mapping[str, int]] = {"order": 1}
 
     def __init__(self, order: ArrayLike | None = None) -> None:
         self.order: Index | None = None
@@ -154,7 +156,8 @@ class GroupNorm(_Penalty):
     Parameters
     ----------
     groups
-        Index arrays, each without repetition. Groups may overlap, and values in none are free.
+        Arrays of indices or labels, each without repetition. Groups may overlap, and values in none
+        are free.
     weights
         A number >= 0 per group in front of its norm; None for 1 each. √|g| treats groups of all
         sizes alike.
@@ -177,6 +180,8 @@ class GroupNorm(_Penalty):
     >>> float(loss.value(np.array([3.0, 4.0, -1.0]), FrequencyEstimate([0.25, 0.5, 0.25])))
     6.0
     """
+
+    of_values: ClassVar[Mapping[str, int]] = {"groups": 2}
 
     def __init__(self, groups: Sequence[ArrayLike], weights: ArrayLike | None = None) -> None:
         if not np.iterable(groups) or not len(groups):

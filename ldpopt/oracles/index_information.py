@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.errors import warn
 from ldpopt.oracles.forms import IndexForm
 
 Array = NDArray[np.float64]
@@ -54,7 +55,13 @@ class IndexInformation:
         return np.asarray(slope - slope.mean())
 
     def solve(self, rows: Array) -> Array:
-        """Return J⁻¹ x on Σ = 0 for each row x with the sum 0: shape (m, d)."""
+        """Return J⁻¹ x on Σ = 0 for each row x with the sum 0: shape (m, d).
+
+        Warns
+        -----
+        LdpoptWarning
+            If conjugate gradients do not arrive: with the largest residual that is left.
+        """
         h = np.zeros_like(rows)
         # What rounding left of a sum would never vanish: J has no information about it.
         residual = rows - rows.mean(axis=-1, keepdims=True)
@@ -74,6 +81,15 @@ class IndexInformation:
             ratio = np.divide(next_square, square, out=np.zeros_like(square), where=square > 0)
             step = residual + ratio * step
             square = next_square
+        # Written so that NaN fails it.
+        missed = ~(square <= target)
+        if missed.any():
+            left = np.sqrt(square[missed] / (target[missed] / _TOLERANCE**2)).max()
+            warn(
+                f"the information of the reports is inaccurate: after {_STEPS} steps of conjugate "
+                f"gradients a relative residual of {left:.1e} is left, {_TOLERANCE:g} was sought: "
+                "variances and gains that follow from it are rough, as they are for large budgets"
+            )
         return h
 
     def total_variance(self) -> float:

@@ -155,6 +155,7 @@ def _start(raw: FrequencyEstimate, start: str | FrequencyEstimate | ArrayLike) -
 
 
 def _on_simplex(frequencies: ArrayLike, d: int) -> Array:
+    frequencies = validate.array("the start's frequencies", frequencies)
     if np.ndim(frequencies) > 1:
         raise InvalidInputError(
             f"the start must be one vector of shape ({d},), got shape {np.shape(frequencies)}"

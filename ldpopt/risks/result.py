@@ -10,6 +10,7 @@ import numpy as np
 
 from ldpopt.errors import extra_needed
 from ldpopt.estimate.intervals import reach_of
+from ldpopt.printable import percent
 from ldpopt.risks.collection import Collection, Kind, names_of
 from ldpopt.risks.evidence import Evidence
 from ldpopt.tables import ShownAsTable, TitledTable, data_frame, html_of
@@ -98,7 +99,7 @@ class Risk:
         """Return the risk as notebooks show it."""
         facts = [
             ("mean squared error", f"{self.mean:.3g}"),
-            (f"{100 * self.level:g} % interval", f"{self.low:.3g} .. {self.high:.3g}"),
+            (f"{percent(self.level)} interval", f"{self.low:.3g} .. {self.high:.3g}"),
             ("of", self.answers),
             ("by", self.how),
         ]
@@ -209,7 +210,7 @@ class RiskTable(ShownAsTable):
             from ldpopt.risks.figure import risk_figure
 
         excess = [[row.excess, row.excess_low, row.excess_high] for row in self.rows]
-        title = f"{self.title}; bars: {100 * self.rows[0].risk.level:g} % intervals"
+        title = f"{self.title}; bars: {percent(self.rows[0].risk.level)} intervals"
         return risk_figure([row.method for row in self.rows], np.array(excess), title)
 
     @property
@@ -237,7 +238,7 @@ class RiskTable(ShownAsTable):
 
     def notes(self) -> list[str]:
         """Return sentences: the level of the intervals, and which candidates have no answer."""
-        level = f"intervals have a level of {100 * self.rows[0].risk.level:g} %"
+        level = f"intervals have a level of {percent(self.rows[0].risk.level)}"
         return [level, *(f"{name} is dropped: {reason}" for name, reason in self.dropped.items())]
 
     @property

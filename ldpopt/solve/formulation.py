@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ldpopt import validate
 from ldpopt.constraints import Constraint
 from ldpopt.constraints.base import Ball
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
@@ -96,9 +97,13 @@ class Formulation:
         if not isinstance(constraints, Sequence) or not all(
             isinstance(constraint, Constraint) for constraint in constraints
         ):
+            # cvxpy's are not about f of any length, which a function of f is.
+            parts = constraints if isinstance(constraints, Sequence) else [constraints]
+            of_cvxpy = any(type(part).__module__.partition(".")[0] == "cvxpy" for part in parts)
+            remedy = "; cvxpy's are stated by Custom(lambda f: [f >= 0])" if of_cvxpy else ""
             raise InvalidTypeError(
                 "constraints must be a list of instances from ldpopt.constraints, such as "
-                f"[NonNegative()], got {constraints!r}"
+                f"[NonNegative()], got {constraints!r}{remedy}"
             )
         # A tuple: the caller may change a list later, and what is compiled is kept by its
         # constraints, which must be hashable for that.
@@ -130,14 +135,17 @@ class Formulation:
         return self.loss.varies or any(constraint.varies for constraint in self.constraints)
 
     def at(
-        self, estimate: FrequencyEstimate | ArrayLike, values: Mapping[int, Any] | None = None
+        self,
+        estimate: FrequencyEstimate | ArrayLike | None,
+        values: Mapping[int, Any] | None = None,
     ) -> Formulation:
         """Return the problem at the present values of its parameters, unaffected by later ones.
 
         Parameters
         ----------
         estimate
-            What is solved for: functions of ``Custom`` state what they mean for it.
+            What is solved for: functions of ``Custom`` state what they mean for it, and labels
+            belong to its values. None where it does not matter which values these are.
         values
             Values of some parameters, by ``id``, in place of those that they hold.
 
@@ -149,7 +157,7 @@ class Formulation:
         if not self.varies:
             return self
         # Functions of the user get an estimate, whatever the caller has passed.
-        start = FrequencyEstimate.of(estimate)
+        start = None if estimate is None else FrequencyEstimate.of(estimate)
         chosen = {} if values is None else values
         loss = self.loss.at(start, chosen)
         return self._with(loss, tuple(part.at(start, chosen) for part in self.constraints))
@@ -200,6 +208,8 @@ class Formulation:
 
         The region of the last size is kept: computing it takes a few passes over d values.
         """
+        if type(d) is not int or d < 1:
+            d = validate.integer("d", d, minimum=1)
         key = self._place_of_region(d)
         region = self._regions.get(key)
         if region is None:
@@ -222,6 +232,7 @@ class Formulation:
         Violations count relative to it where no frequency is larger. Where only zeros are stated,
         as of orders, the numbers are those of the estimate.
         """
+        start = FrequencyEstimate.of(start)
         total = self.region(start.d).total
         if total is not None and abs(total) >= 1:
             return 1.0
@@ -305,7 +316,13 @@ class Formulation:
         return start
 
     def violation(self, f: Array) -> Array:
-        """Return the largest violation of a constraint by f of shape (..., d), shape (...)."""
+        """Return the largest violation of a constraint by f of shape (..., d), shape (...).
+
+        An estimate or a Series goes by its labels.
+        """
+        if not isinstance(f, np.ndarray) or not f.size or self.varies:
+            start = FrequencyEstimate.of(f)
+            return self.at(start).violation(start.frequencies)
         if not self.constraints:
             return np.zeros(f.shape[:-1])
         return reduce(np.maximum, [constraint.violation(f) for constraint in self.constraints])

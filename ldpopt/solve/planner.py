@@ -179,6 +179,7 @@ class Planner:
         # Not looked up: every installation has the default one.
         solver = solvers.DEFAULT_SOLVER
         if request.solver is not None:
+            _require_no_algorithm(formulation, request)
             solver = solvers.installed(request.solver)
         verdict = f"has no closed form; {solver} solves it through cvxpy"
         if request.path == "conic":
@@ -343,6 +344,32 @@ def _has_convex_steps(formulation: Formulation, start: FrequencyEstimate) -> boo
     uniform = np.full(start.frequencies.shape, 1 / start.d)
     first = Formulation(formulation.loss.majorant(uniform, start), formulation.constraints)
     return _closed_form(formulation, start) is not None or _closed_form(first, start) is not None
+
+
+# What the algorithms of this library solve, for who names one where it does not apply.
+_SOLVED_BY = {
+    **dict.fromkeys(
+        mixture_weights.ALGORITHMS,
+        "likelihoods of reports (PerReportMLE, ChannelMLE) under NonNegative() and SumsTo() alone",
+    ),
+    convex_concave.NAME: "losses that are not convex (NormalisedGaussianMLE)",
+}
+
+
+def _require_no_algorithm(formulation: Formulation, request: Request) -> None:
+    """Raise an error if an algorithm of this library is named where a cvxpy solver is wanted."""
+    name = str(request.solver).lower()
+    if name not in _SOLVED_BY:
+        return
+    if request.path == "conic":
+        raise InvalidInputError(
+            f"solver={request.solver!r} is no solver of cvxpy, which path='conic' takes: leave the "
+            "path out"
+        )
+    raise UnsupportedProblemError(
+        f"solver={request.solver!r} is for {_SOLVED_BY[name]}, and not for {formulation.statement}:"
+        " leave it out, or name a solver of cvxpy"
+    )
 
 
 def _check_options(algorithm: str, options: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import progress, validate
 from ldpopt.constraints import Constraint, Custom
-from ldpopt.errors import InvalidInputError, PrecisionError, extra_needed, warn
+from ldpopt.errors import InvalidInputError, InvalidTypeError, PrecisionError, extra_needed, warn
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import NamedSets, Sets, named_sets
 from ldpopt.estimate.traced import warn_unless_raw_noise
@@ -152,7 +152,7 @@ class Problem(Formulation):
         # A function of the user may need more values, and is refused below under its own name.
         if self.varies and not any(isinstance(part, Custom) for part in self.constraints):
             # What constraints state of themselves depends on no estimate, where they state rows.
-            problem = self.at(np.zeros(2))
+            problem = self.at(None)
         return conditions_of(problem, usual_path(self, self._planner))
 
     def _repr_latex_(self) -> str:
@@ -258,7 +258,11 @@ class Problem(Formulation):
         """
         if workers is not None:
             workers = validate.integer("workers", workers, minimum=1)
-        running = Running(bool(verbose), bool(warm_start), workers, show_progress)
+        if solver is not None and not isinstance(solver, str):
+            raise InvalidTypeError(f"solver must be the name of one, or None, got {solver!r}")
+        is_loud = validate.flag("verbose", verbose)
+        starts_warm = validate.flag("warm_start", warm_start)
+        running = Running(is_loud, starts_warm, workers, show_progress)
         request = Request(path, solver, accuracy, solver_options, running, time_limit)
         return self._solve(*self._about(estimate), request)
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import NamedSets, Sets
 from ldpopt.immutable import closed
+from ldpopt.printable import shortened
 from ldpopt.solve import feasibility
 from ldpopt.solve.certificate import Certificate, certify, shown
 from ldpopt.solve.formulation import Formulation
@@ -281,14 +282,18 @@ class Solution:
         return html_of((), facts, title="Solution") + self.estimate._repr_html_()
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{value:.4g}" for value in self.frequencies.ravel()[:_SHOWN])
+        first = self.frequencies.ravel()[:_SHOWN]
+        labels = self.start.labels if self.frequencies.ndim == 1 else None
+        names = [""] * len(first) if labels is None else [f"{shortened(one)} " for one in labels]
+        values = ", ".join(f"{name}{value:.4g}" for name, value in zip(names, first, strict=False))
         more = ", …" if self.frequencies.size > _SHOWN else ""
-        shape = " x ".join(f"{size:,}" for size in self.frequencies.shape)
+        *trials, d = self.frequencies.shape
+        stack = "".join(f"{size:,} trials of " for size in trials)
         lines = [
             f"Solution of {self.problem.statement}",
             f"  status       {self.status}",
             f"  path         {self.path}: {self.solver}, {self.seconds:.3g} s",
-            f"  frequencies  {shape}: {values}{more}",
+            f"  frequencies  {stack}{d:,} values: {values}{more}",
             f"  certificate  {self._certificate_line()}",
         ]
         return "\n".join(lines)
@@ -299,8 +304,8 @@ class Solution:
         d = self.start.d
         is_cheap = self.problem.is_separate(d) or d <= feasibility.LARGEST
         if not is_cheap and "certificate" not in vars(self):
-            return "takes a program: read the attribute certificate to run it"
-        worst = self.certificate.worst
-        numbers = ", ".join(f"{name} {value:.2g}" for name, value in worst.items())
+            return "is computed when the attribute certificate is read, which may take a program"
+        at_hand = self.certificate.at_hand
+        numbers = ", ".join(f"{name} {value:.2g}" for name, value in at_hand.items())
         scope = self.certificate.scope
         return numbers if scope == "the problem" else f"{numbers}, of {scope}"

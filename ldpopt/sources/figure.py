@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,11 +11,10 @@ from numpy.typing import NDArray
 
 from ldpopt import style
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.printable import drawable
+from ldpopt.printable import drawable, percent
 
 Array = NDArray[np.float64]
 
-_ACROSS = 3  # panels side by side
 _NARROWEST = 5.0  # inches: what the title needs
 
 
@@ -37,17 +35,16 @@ def rounds_figure(
     level
         Probability of the bands.
     """
-    across = min(_ACROSS, len(places))
-    down = math.ceil(len(places) / across)
-    size = (max(1.0 + 2.6 * across, _NARROWEST), 1.1 + 2.0 * down)
-    figure = Figure(figsize=size, layout="constrained")
-    panels = figure.subplots(down, across, squeeze=False, sharex=True).flat
-    # Rounds are counted from 1 for readers of a picture.
-    times = np.arange(len(estimates)) + 1
+    figure, panels = style.panels(
+        len(places),
+        lambda lines, columns: (max(1.0 + 2.6 * columns, _NARROWEST), 1.1 + 2.0 * lines),
+        sharex=True,
+    )
+    times = np.arange(len(estimates))
     intervals = [np.stack(estimate.interval(level)) for estimate in estimates]
     ends = np.stack(intervals)
     smoothed = np.stack([estimate.frequencies for estimate in estimates])
-    for panel, place in zip(panels, places, strict=False):
+    for panel, place in zip(panels, places, strict=True):
         lower = ends[:, 0, place]
         upper = ends[:, 1, place]
         panel.fill_between(times, lower, upper, color=style.BLUE, alpha=0.2, linewidth=0)
@@ -59,13 +56,12 @@ def rounds_figure(
         name = f"value {place}" if labels is None else labels[place]
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         panel.set_title(drawable(name))
-    for panel in list(figure.axes)[len(places) :]:
-        panel.set_visible(False)
-    handles, names = figure.axes[0].get_legend_handles_labels()
+    handles, names = panels[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=2)
-    for panel in figure.axes[-across:]:
+    # The last panel of each column.
+    for panel in panels[-style.COLUMNS :]:
         panel.set_xlabel("round")
     figure.supylabel("estimated frequency")
-    percent = f"{100 * level:g} %"
-    figure.suptitle(f"{len(estimates)} rounds; bands cover {percent} per round and value")
+    covered = percent(level)
+    figure.suptitle(f"{len(estimates)} rounds; bands cover {covered} per round and value")
     return figure

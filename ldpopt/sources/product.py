@@ -71,7 +71,7 @@ class Product(Immutable):
             If a name is not one of the attributes, or stands twice.
         """
         for name in names:
-            if name not in self.names:
+            if not isinstance(name, str) or name not in self.names:
                 raise validate.unknown_name("attribute", name, self.names)
         # A margin over one attribute twice has no cells off its diagonal.
         if len({*names}) < len(names):

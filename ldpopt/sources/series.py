@@ -16,6 +16,7 @@ from ldpopt.errors import InvalidInputError, InvalidTypeError, extra_needed
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.noise import Noise
 from ldpopt.immutable import Immutable
+from ldpopt.named_values import Places
 from ldpopt.sources.noise import CombinedCovariance, CombinedNoise, Part
 from ldpopt.sources.source import Source
 from ldpopt.sources.sources import (
@@ -44,6 +45,9 @@ _CLASSES = 4.0 ** np.arange(1, 8)
 
 class Rounds(ShownAsTable, Immutable):
     """Estimates of T rounds after smoothing over time: what ``rounds`` returns.
+
+    Rounds are counted from 0 everywhere: ``series[0]``, the first row of the table and the first
+    point of a picture are the same round.
 
     Attributes
     ----------
@@ -98,9 +102,9 @@ class Rounds(ShownAsTable, Immutable):
         """Return the index of a value that is given by its index or label."""
         first = self.estimates[0]
         if isinstance(value, str):
-            if first.labels is None or value not in first.labels:
-                raise InvalidInputError(f"{value!r} is no label of these estimates")
-            return first.labels.index(value)
+            return Places(first.labels or ()).of(value, "values")
+        if np.iterable(value):
+            raise InvalidTypeError(f"a value must be one index or label, got {value!r}")
         return int(validate.whole_numbers("values", [value], low=0, high=first.d - 1)[0])
 
     def _noise(self, t: int) -> Noise:

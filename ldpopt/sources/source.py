@@ -63,11 +63,13 @@ class Source(Immutable):
         drift: ArrayLike = 0.0,
         name: str = "",
     ) -> None:
+        if not isinstance(name, str):
+            raise InvalidTypeError(f"the name of a source must be a text, got {name!r}")
         # Messages need a name from the first check on; ``Sources`` gives the nameless a number.
         self.name = name or _NAMELESS
         self.estimate = _checked(self.name, estimate)
         # Counted here, and read where the domain is known: labels need that of the values.
-        if isinstance(groups, str) or (groups is not None and not hasattr(groups, "__len__")):
+        if isinstance(groups, str) or (groups is not None and not np.iterable(groups)):
             raise InvalidTypeError(
                 f"the groups of {self.name} must be a list of sets, a mapping or an array, got "
                 f"{groups!r}"

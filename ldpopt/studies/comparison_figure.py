@@ -20,7 +20,6 @@ _INEXACTNESS_FLOOR = 1e-18  # far below rounding: an exact point is drawn here, 
 _SECONDS_FLOOR = 1e-7  # below the time of a call: only a stopped clock gets here
 _MARKER_SIZES = {"low": 4, "default": 7, "high": 10}  # by accuracy
 _TITLE = 38  # letters of a line of the title, which must not reach the legend beside the panel
-_COLUMNS = 3  # panels beside each other; more would shrink their labels on a page
 _LEGEND_LINE = 0.17  # inches that one entry of 8 points takes
 
 
@@ -43,20 +42,18 @@ def draw_comparison(rows: Sequence[ComparisonRow]) -> Figure:
     # From all panels: a solver looks the same in each of them.
     looks = style.solver_looks_of(row.solver for row in rows if not row.is_own_path)
     handles = _legend_handles(rows, looks)
-    columns = min(len(panels), _COLUMNS)
-    lines = math.ceil(len(panels) / columns)
     # Whichever is taller, the panels or the legend beside them.
-    height = max(3.4 * lines, _LEGEND_LINE * len(handles) + 0.6)
-    figure = Figure(figsize=(4.2 * columns + 1.2, height), layout="constrained")
-    grid = figure.subplots(lines, columns, squeeze=False, sharey=True).ravel()
+    legend = _LEGEND_LINE * len(handles) + 0.6
+    figure, grid = style.panels(
+        len(panels),
+        lambda lines, columns: (4.2 * columns + 1.2, max(3.4 * lines, legend)),
+        sharey=True,
+    )
     ceiling = _ceiling(rows)
-    for axes, panel in zip(grid, panels, strict=False):  # the last line may have empty places
+    for axes, panel in zip(grid, panels, strict=True):
         of_panel = [row for row in rows if (row.problem, row.d) == panel]
         _draw_panel(axes, of_panel, looks, ceiling)
-    # Places of the last line that no panel fills.
-    for axes in grid[len(panels) :]:
-        axes.set_visible(False)
-    for axes in figure.axes[::columns]:
+    for axes in grid[:: style.COLUMNS]:
         axes.set_ylabel(_inexactness_label(rows, ceiling))
     names = [str(handle.get_label()) for handle in handles]
     figure.legend(handles, names, loc="outside right upper")

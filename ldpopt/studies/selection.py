@@ -19,6 +19,7 @@ from ldpopt.estimate import FrequencyEstimate, metrics
 from ldpopt.estimate.sets import NamedSets, Sets, membership, named_sets, totals
 from ldpopt.methods import METHODS, Method, method_of, named_methods
 from ldpopt.oracles.base import FrequencyOracle
+from ldpopt.printable import percent
 from ldpopt.risks import ALPHA, PROBES, Collection, RiskTable
 from ldpopt.risks.misfit import Misfit, expected_misfit
 from ldpopt.studies.risk import evidence_of, kind_for
@@ -203,7 +204,7 @@ class Selection:
 
     def notes(self) -> list[str]:
         """Return sentences: what the numbers are, where they disagree, and who is dropped."""
-        notes = [f"intervals have a level of {100 * _CONFIDENCE:g} %"]
+        notes = [f"intervals have a level of {percent(_CONFIDENCE)}"]
         if self.extra:
             notes.append("corrected: plus what the raw answers tell of the error of the fit itself")
         if self.disagreement:

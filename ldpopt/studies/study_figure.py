@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ldpopt import style, validate
-from ldpopt.printable import printable
+from ldpopt.printable import percent, printable
 from ldpopt.studies.study_rows import StudyRow
 from ldpopt.style import Look
-
-_COLUMNS = 3  # panels beside each other; more would shrink their labels on a page
 
 
 @style.styled
@@ -37,24 +34,22 @@ def study_figure(
     rows = [row for row in table if row.metric == shown]
     axis = _axis(rows)
     panels = list(dict.fromkeys(_panel(row, axis) for row in rows))
-    columns = min(len(panels), _COLUMNS)
-    lines = math.ceil(len(panels) / columns)
     looks = style.looks_of(candidates)
     # A line of text per candidate, where each has a line of its own.
     height = 3.0 if axis else 0.8 + 0.3 * len(candidates)
-    figure = Figure(figsize=(4.4 * columns, height * lines + 0.4), layout="constrained")
-    grid = figure.subplots(lines, columns, squeeze=False, sharey=not axis).ravel()
-    for axes, panel in zip(grid, panels, strict=False):  # the last line may have empty places
+    figure, grid = style.panels(
+        len(panels),
+        lambda lines, columns: (4.4 * columns, height * lines + 0.4),
+        sharey=not axis,
+    )
+    for axes, panel in zip(grid, panels, strict=True):
         inside = [row for row in rows if _panel(row, axis) == panel]
         if axis:
             _draw_curves(axes, inside, axis, looks)
         else:
             _draw_ratios(axes, inside, baseline, looks)
         axes.set_title(_title(panel))
-    # Empty places at the end of the last line.
-    for axes in grid[len(panels) :]:
-        axes.set_visible(False)
-    figure.supxlabel(f"bars: {100 * level:g} % intervals", fontsize="small")
+    figure.supxlabel(f"bars: {percent(level)} intervals", fontsize="small")
     if axis:
         handles, names = grid[0].get_legend_handles_labels()
         figure.legend(handles, names, loc="outside right upper")

@@ -73,9 +73,11 @@ def _items(what: Any, kinds: tuple[type, ...]) -> list[Any]:
     # The items of a DataFrame would be its columns, or their names.
     if isinstance(what, kinds) or is_frame(what) or not isinstance(what, Iterable):
         return [what]
+    if isinstance(what, np.ndarray) and what.size:
+        return [np.atleast_1d(what)]
     items = list(what)
     # [5, 3] are the counts of one data set, ["zipf", "emoji"] are two of them.
-    is_vector = isinstance(what, np.ndarray) or all(isinstance(x, numbers.Real) for x in items)
+    is_vector = all(isinstance(x, numbers.Real) for x in items)
     return [what] if items and is_vector else items
 
 

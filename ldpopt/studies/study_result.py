@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, extra_needed
-from ldpopt.printable import cell
+from ldpopt.printable import cell, percent
 from ldpopt.storage import write_whole
 from ldpopt.studies.study_rows import Array, Interval, Place, StudyRow, mean_of, ratio_of
 from ldpopt.tables import ShownAsTable, TitledTable, data_frame
@@ -180,8 +180,8 @@ class Study(ShownAsTable):
         return tuple(name for name, different in values.items() if len(different) > 1)
 
     def _headings(self) -> list[str]:
-        percent = f"{100 * self.level:g} %"
-        return [*self._varying, "candidate", "mean", "ratio", f"{percent} interval", "s per draw"]
+        interval = f"{percent(self.level)} interval"
+        return [*self._varying, "candidate", "mean", "ratio", interval, "s per draw"]
 
     def _texts(self, row: StudyRow) -> list[str]:
         return [

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import closed_form, datasets
-from ldpopt.channels import Channel, mix
+from ldpopt.channels import Matrix, mix
 from ldpopt.claims.engine.claim import Finding, Verdict, claim
 from ldpopt.claims.engine.instances import InstanceSet
 from ldpopt.claims.engine.measures import largest, smallest
@@ -175,9 +175,9 @@ def ibu_mle(instances: InstanceSet) -> Finding:
     d = 16
     f = 1 / np.arange(1, d + 1)
     f /= f.sum()
-    weak = Channel(_grr_matrix(GRR(epsilon=1.0, d=d)))
-    strong = Channel(_grr_matrix(GRR(epsilon=3.0, d=d)))
-    hadamard = Channel(_index_matrix(HadamardResponse(epsilon=1.0, d=d)))
+    weak = Matrix(_grr_matrix(GRR(epsilon=1.0, d=d)))
+    strong = Matrix(_grr_matrix(GRR(epsilon=3.0, d=d)))
+    hadamard = Matrix(_index_matrix(HadamardResponse(epsilon=1.0, d=d)))
     channels = {"GRR": weak, "Hadamard response": hadamard, "two budgets": mix([weak, strong])}
     evidence: dict[str, float | int | str] = {}
     nearest = []

@@ -86,6 +86,9 @@ class Certificate:
         one is above 1e-8 of the scale. Else empty.
     scope
         What is certified: the problem, or the convex part of a loss that was minimised last.
+    is_quick
+        Whether multipliers take no more than a few looks at the values. Where they take seconds, a
+        printed certificate has only what is known without them, until one of them is read.
     explain, measure
         Return the multipliers, and the scale; the properties below read them, once.
     """
@@ -95,6 +98,7 @@ class Certificate:
     size: Array
     reason: str
     scope: str
+    is_quick: bool
     explain: Callable[[], Multipliers]
     measure: Callable[[], Array]
 
@@ -175,6 +179,7 @@ class Certificate:
         in units of ``size``.
         """
         tol = validate.real("tol", tol, above=0)
+        relative = validate.flag("relative", relative)
         violation_limit = tol * self.size if relative else tol
         gap_limit: Array | float = tol
         if relative:
@@ -187,15 +192,30 @@ class Certificate:
         """The largest gap, violation, stationarity and complementarity of all trials."""
         return {name: float(np.max(getattr(self, name))) for name in _SCALARS}
 
+    @property
+    def _has_multipliers(self) -> bool:
+        """Whether a view may show multipliers: they are there, or there soon."""
+        return self.is_quick or "_multipliers" in vars(self)
+
+    @property
+    def at_hand(self) -> dict[str, float]:
+        """Those of ``worst`` that take no more than a few looks at the values, for views."""
+        names = _SCALARS if self._has_multipliers else _WITHOUT_MULTIPLIERS
+        return {name: float(np.max(getattr(self, name))) for name in names}
+
     def __repr__(self) -> str:
-        numbers = ", ".join(f"{name}={value:.3g}" for name, value in self.worst.items())
+        numbers = ", ".join(f"{name}={value:.3g}" for name, value in self.at_hand.items())
         scope = "" if self.scope == "the problem" else f", scope={self.scope!r}"
         return f"Certificate({numbers}{scope})"
 
     def _repr_html_(self) -> str:
         """Return the numbers, the worst of all trials, and the multipliers by constraint."""
-        facts = [("certified", self.scope), *shown.numbers_of(self, _SCALARS)]
+        facts = [("certified", self.scope), *shown.numbers_of(self, tuple(self.at_hand))]
+        if not self._has_multipliers:
+            facts.append(("multipliers", "are computed when the attribute duals is read"))
         numbers = html_of((), facts, title="Certificate")
+        if not self._has_multipliers:
+            return numbers
         return numbers + html_of(shown.HEADINGS, shown.multiplier_rows(self.duals), [shown.NOTE])
 
 
@@ -204,6 +224,9 @@ class Certificate:
 _LONG_FOR_ROWS = 2048
 _PROMISED = 1e-8
 
+# Problems of which each has its own multipliers, some 0.1 s in all.
+_QUICK_PARTS = 64
+
 # A tenth of it is enough for each trial of a stack: solvers' points are hardly nearer, so that a
 # program for each would find no smaller gap.
 _OF_STACKS = 1e-9
@@ -211,7 +234,8 @@ _OF_STACKS = 1e-9
 # By how much more than its terms a loss may be at stake: beyond it a search would not search.
 _LARGEST_SHARE = 1e3
 
-_SCALARS = ("gap", "violation", "stationarity", "complementarity")
+_WITHOUT_MULTIPLIERS = ("gap", "violation")
+_SCALARS = (*_WITHOUT_MULTIPLIERS, "stationarity", "complementarity")
 
 
 def of_trials(parts: Sequence[Certificate], shape: tuple[int, ...]) -> Certificate:
@@ -224,9 +248,16 @@ def of_trials(parts: Sequence[Certificate], shape: tuple[int, ...]) -> Certifica
         for name in ("gap", "violation", "size")
     )
     reason = next((part.reason for part in parts if part.reason), "")
-    explain = partial(_multipliers_of_trials, parts, shape)
-    measure = partial(_scales_of_trials, parts, shape)
-    return Certificate(gap, violation, size, reason, parts[0].scope, explain, measure)
+    return Certificate(
+        gap=gap,
+        violation=violation,
+        size=size,
+        reason=reason,
+        scope=parts[0].scope,
+        is_quick=all(part.is_quick for part in parts) and len(parts) <= _QUICK_PARTS,
+        explain=partial(_multipliers_of_trials, parts, shape),
+        measure=partial(_scales_of_trials, parts, shape),
+    )
 
 
 def _scales_of_trials(parts: Sequence[Certificate], shape: tuple[int, ...]) -> Array:
@@ -319,6 +350,7 @@ def certify(
     >>> certify(nearest, {x: [0.5, 0.5]}).is_optimal()
     True
     """
+    exact = validate.flag("exact", exact)
     # By its module: cvxpy is slow to import, and who has such a problem has imported it.
     if type(problem).__module__.partition(".")[0] == "cvxpy":
         if exact:
@@ -368,6 +400,7 @@ def _certificate(problem: Formulation, start: FrequencyEstimate, point: Array) -
         size=_size(problem, start, np.maximum(largest, -lowest)),
         reason=next(iter(reasons), ""),
         scope=problem.loss.scope,
+        is_quick=point.size <= _LONG_FOR_ROWS or box.applies(problem, start.d),
         explain=partial(_multipliers, problem, start, point, evidence),
         measure=measure,
     )

@@ -247,11 +247,6 @@ class CompiledProblem:
             "try another solver or accuracy"
         )
 
-    @property
-    def is_dpp(self) -> bool:
-        """Whether re-solving reuses the compilation."""
-        return bool(self._program.problem.is_dcp(dpp=True))
-
 
 # cvxpy's names for the ways to end that come with a point: cvxpy itself is imported late.
 _WITH_POINT = ("optimal", "optimal_inaccurate", "user_limit")

@@ -110,7 +110,8 @@ class ProgramCertificate:
         tol = validate.real("tol", tol, above=0)
         if not np.isfinite(self.gap):
             return False
-        scale, size = (self.scale, self.size) if relative else (1.0, 1.0)
+        is_relative = validate.flag("relative", relative)
+        scale, size = (self.scale, self.size) if is_relative else (1.0, 1.0)
         return bool(self.gap <= tol * scale and self.violation <= tol * size)
 
     def _repr_html_(self) -> str:
