@@ -35,6 +35,9 @@ ORDERS = {
     "mode": Unimodal(mode=4),
     "roots highest": Monotone(FALLING),
     "roots lowest": Monotone(FALLING[:, ::-1]),
+    # No forests: crossings, and crossings of crossings.
+    "crossings": Monotone([(k + a, k + b) for k in (0, 4, 8) for a in (0, 1) for b in (2, 3)]),
+    "layers": Monotone([(k + a, k + b) for k in (0, 3, 6) for a in range(3) for b in range(3, 6)]),
 }
 CAPS = np.random.default_rng(3).uniform(0.1, 0.6, D)
 CAPS[ORDERS["chain"].order[0]] = np.inf
@@ -155,6 +158,14 @@ def test_by_hand():
     falling = [NonNegative(), SumsTo(1.0), Monotone([0, 1, 2])]
     # g·f = .1 - .03 + .02 = .09. The means of the first slopes are .2, .05 and .2/3.
     assert_allclose(gap_at([0.5, 0.3, 0.2], [0.2, -0.1, 0.1], falling), 0.04)
+    # All are equal at the level .075. 2 lacks .175 of it, which 0 has to spare, and 3 lacks .125,
+    # which 1 has.
+    crossed = [NonNegative(), SumsTo(1.0), Monotone([(0, 2), (1, 2), (1, 3)])]
+    assert_allclose(gap_at([0.25] * 4, [0.25, 0.2, -0.1, -0.05], crossed), 0.0, atol=1e-16)
+    # 0 is higher than 2, which gets the .07 that 1 has above the level .03. 3 gets nothing: all of
+    # the total would go there.
+    gap = gap_at([0.4, 0.2, 0.2, 0.2], [0.1, 0.1, -0.1, -0.05], crossed)
+    assert_allclose(gap, 0.03 - -0.05)
     # The caps along the chain are .6, .3, .3. The first and the last value are off them, and .15 is
     # their mean slope. What the slopes are above it adds up to .05, -.2, -.25: the bound is
     # .15 + .3 * min(0, .05) + 0 * -.2 + .3 * -.25 = .075, where the least product is .08. At the
@@ -191,7 +202,9 @@ def test_by_hand():
         ),
         pytest.param(SQUARES, (TREE, Bounds(0.0, 0.5)), id="hierarchy with caps"),
         pytest.param(SQUARES, (*SIMPLEX, Monotone([(0, 1)]), Monotone([(1, 0)])), id="equal"),
-        pytest.param(SQUARES, (*SIMPLEX, Monotone([(0, 2), (1, 2), (1, 3)])), id="no forest"),
+        pytest.param(
+            SQUARES, (Bounds(0.0, 0.5), SumsTo(1.0), ORDERS["layers"]), id="caps, no forest"
+        ),
         pytest.param(SQUARES, (Hierarchy(TREE.parents),), id="hierarchy without a total"),
         pytest.param(SQUARES, SIMPLEX, id="no structure"),
     ],

@@ -261,6 +261,76 @@ def flows(excess: Array, f: Array, above: Index, below: Index, result: Array) ->
 
 
 @compiled
+def lift(
+    slope: Array,
+    f: Array,
+    near: float,
+    low: float,
+    level: float,
+    starts: Index,
+    above: Index,
+) -> None:
+    """Raise slopes that are too low by flows from equal values above them, in place.
+
+    Parameters
+    ----------
+    slope, f
+        Slopes, which are overwritten, and values, shape (d,).
+    near
+        Distance up to which values are equal.
+    low, level
+        A slope below ``low`` is raised up to the level as far as those above it have more.
+    starts, above
+        The values that must not be below value v are above[starts[v]:starts[v + 1]].
+
+    Notes
+    -----
+    Only what hangs together with a low slope by pairs of equal values is looked at.
+    """
+    d = len(slope)
+    place = np.full(d, -1, np.int32)
+    # Untouched memory costs nothing.
+    members = np.empty(d, np.int64)
+    size = 0
+    for v in range(d):
+        if slope[v] < low:
+            place[v] = size
+            members[size] = v
+            size += 1
+    pairs = 0
+    first = 0
+    while first < size:
+        v = members[first]
+        first += 1
+        for k in range(starts[v], starts[v + 1]):
+            a = above[k]
+            if abs(f[a] - f[v]) > near:
+                continue
+            pairs += 1
+            if place[a] < 0:
+                place[a] = size
+                members[size] = a
+                size += 1
+    uppers = np.empty(pairs, np.int64)
+    lowers = np.empty(pairs, np.int64)
+    excess = np.empty(size)
+    pair = 0
+    for number in range(size):
+        v = members[number]
+        excess[number] = level - slope[v]
+        for k in range(starts[v], starts[v + 1]):
+            if abs(f[above[k]] - f[v]) <= near:
+                uppers[pair] = place[above[k]]
+                lowers[pair] = number
+                pair += 1
+    together = np.zeros(size, np.int64)
+    flow = _send(uppers, lowers, together, excess, np.empty(size, np.int64))
+    for pair in range(pairs):
+        slope[members[uppers[pair]]] -= flow[pair]
+        slope[members[lowers[pair]]] += flow[pair]
+
+
+@compiled
 def pooled_rows(
     rows: Array, weights: Array, above: Index, below: Index, parts: Index, result: Array
 ) -> None:

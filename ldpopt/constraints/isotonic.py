@@ -322,6 +322,18 @@ class PartialOrder(Isotonic):
         value[self._node] = np.arange(len(self._node))
         return value[self.edges]
 
+    @cached_property
+    def values_above(self) -> tuple[Index, Index]:
+        """Which values must not be below each one: those of v are above[starts[v]:starts[v + 1]].
+
+        The starts, shape (d + 1,), and the values, shape (m,).
+        """
+        upper, lower = self.pairs().T
+        by_lower = np.argsort(lower, kind="stable")
+        starts = np.zeros(len(self._node) + 1, dtype=np.int64)
+        np.cumsum(np.bincount(lower, minlength=len(self._node)), out=starts[1:])
+        return starts, upper[by_lower]
+
 
 def order_of(pairs: Index, d: int) -> ForestOrder | PartialOrder:
     """Return the order of pairs (a, b), f[a] >= f[b], of d values.

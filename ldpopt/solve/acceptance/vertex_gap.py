@@ -12,6 +12,10 @@ has, with each value, all that must not be lower. Whatever the level t,
 and that minimum follows from the leaves upwards. The level is g·f/T: at a minimum of the loss every
 block of f has this mean slope, and no U has a smaller one.
 
+**Other orders.** For any y >= 0, one number per pair, g·s >= g'·s with g' = g - y at the upper
+value of a pair and g + y at the lower one, so that min_s g·s >= T min g'. Flows between equal
+values make the entries of g' equal as far as they can.
+
 **Chains with caps.** What is at least h of a vector along a chain is a begin of it, U_h, that ends
 before the first value with a cap below h. With the sums W_k of g - t over the first k values, and
 the smallest cap c_k of these (T without one, and c_{d+1} = 0),
@@ -43,7 +47,7 @@ from ldpopt.closed_form import Groups
 from ldpopt.closed_form.parts import absolute_sum
 from ldpopt.closed_form.rows import is_long
 from ldpopt.constraints import Constraint, Hierarchy
-from ldpopt.constraints.isotonic import ForestOrder
+from ldpopt.constraints.isotonic import ForestOrder, PartialOrder
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.acceptance.quick_gap import Moments, inner, is_near_end, plane_gap, smallest
 from ldpopt.solve.certificate.bounds.evidence import CLEAR, SizedGap, is_within
@@ -53,6 +57,10 @@ from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]
 
+# Relative to the level and to the total: slopes that are lower by no more need no flow, and values
+# that differ by no more are equal. Any choice here proves something.
+_ROUNDING = 1e-12
+
 
 def vertex_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> SizedGap | None:
     """Return an upper bound of L(f) - min L; None for other sets, and where slopes are infinite.
@@ -60,9 +68,9 @@ def vertex_gap(formulation: Formulation, start: FrequencyEstimate, point: Array)
     Parameters
     ----------
     formulation
-        A smooth convex loss on an order of rooted trees with bounds of 0 and a total, where a
-        single chain may have caps, on a hierarchy with a total and bounds of 0 or none, or on
-        disjoint groups of a long vector with bounds of 0 and perhaps caps.
+        A smooth convex loss on an order with bounds of 0 and a total, where a single chain may have
+        caps, on a hierarchy with a total and bounds of 0 or none, or on disjoint groups of a long
+        vector with bounds of 0 and perhaps caps.
     start
         The estimate.
     point
@@ -84,10 +92,14 @@ def vertex_gap(formulation: Formulation, start: FrequencyEstimate, point: Array)
         return _groups_gap(formulation, start, point, structure, region)
     if isinstance(structure, Hierarchy):
         return _hierarchy_gap(formulation, start, point, structure, region)
-    if not isinstance(structure, ForestOrder) or structure.has_equal_values:
+    if not isinstance(structure, (ForestOrder, PartialOrder)) or structure.has_equal_values:
         return None
     if region.total is None or region.total <= 0 or not _has_zeros(region, start.d):
         return None
+    if isinstance(structure, PartialOrder):
+        has_caps = region.upper_count > 0
+        slope = None if has_caps else _slope(formulation, start, point)
+        return None if slope is None else _pairs_gap(structure, slope, point, region.total)
     # Caps cut sets of branches in ways of their own: only those of a chain are in a line.
     if region.upper_count and structure.chain is None:
         return None
@@ -147,6 +159,26 @@ def _order_gap(
     if not is_within(gap, terms, CLEAR):
         terms = absolute_sum(slope, f)
     return SizedGap(np.asarray(gap), terms)
+
+
+def _pairs_gap(order: PartialOrder, slope: Array, f: Array, total: float) -> SizedGap | None:
+    """Return the bound under any order; None where slopes are infinite. Overwrites the slopes."""
+    from ldpopt.closed_form.partial_order_kernels import lift  # imports numba
+
+    d = f.shape[-1]
+    rise = inner(slope, f)
+    if not np.isfinite(rise).all():
+        return None
+    slopes = slope.reshape(-1, d)
+    level = (rise / total).reshape(-1)
+    # A slope that is below the level by rounding alone is paid for.
+    low = level - _ROUNDING * np.abs(level)
+    near = _ROUNDING * total
+    for trial, values in enumerate(f.reshape(-1, d)):
+        lift(slopes[trial], values, near, low[trial], level[trial], *order.values_above)
+    # What pairs of unequal values cost is in g·f.
+    gap = rise - slope.min(axis=-1) * total
+    return SizedGap(np.maximum(gap, 0.0), np.abs(rise))
 
 
 def _groups_gap(
