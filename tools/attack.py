@@ -8,7 +8,8 @@ Every problem is drawn around a point, which meets all its constraints: no set i
 loss at the point bounds the minimum from above. Losses, constraints, estimates, lengths and units
 are random. What must hold, whatever they are:
 
-- nothing but an error of the library is raised, and none says that the set is empty;
+- nothing but an error of the library is raised, and none says that the set is empty, unless the
+  loss is infinite at the point;
 - an answer that is called optimal meets the constraints, is certified, and is no worse than the
   point, or than the answer of a solver;
 - the certified gap of any vector of the set is at least what it loses to the answer.
@@ -324,6 +325,9 @@ def attacked(case: Case, rng: np.random.Generator) -> Verdict:
         try:
             solution = problem.solve(estimate)
         except InfeasibleError as error:
+            # A set is empty too where the loss is infinite in all of it.
+            if not np.isfinite(problem.loss.value(case.inside, estimate)):
+                return Verdict("infeasible")
             return Verdict("infeasible", (f"a set with a point in it is called empty: {error}",))
         except LdpoptError as error:
             return Verdict(f"refused: {type(error).__name__}: {str(error)[:60]}")
