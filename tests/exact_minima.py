@@ -13,8 +13,8 @@ import numpy as np
 
 DIGITS = 60
 
-# Halvings of the range of the total's multiplier: its width of up to 10⁴⁰ becomes 10⁻⁵⁰.
-_HALVINGS = 300
+# Width of the range of the total's multiplier at which the search ends.
+_NARROW = Decimal("1e-50")
 
 
 class Quadratic(NamedTuple):
@@ -86,17 +86,48 @@ class Model(NamedTuple):
 
 
 def minimum_on_simplex(model: Model, d: int, total: float) -> Decimal:
-    """Return the minimum over s >= 0 with Σ s = total, by bisection on the multiplier."""
+    """Return the minimum over s >= 0 with Σ s = total, by a bracket of the multiplier."""
     with localcontext() as context:
         context.prec = DIGITS
-        low, high = model.prices
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            if sum(model.response(v, middle) for v in range(d)) >= Decimal(total):
-                low = middle
-            else:
-                high = middle
-        return _value(model, [model.response(v, high) for v in range(d)])
+
+        def excess(mu):
+            return sum(model.response(v, mu) for v in range(d)) - Decimal(total)
+
+        price = _upper_end(excess, *model.prices)
+        return _value(model, [model.response(v, price) for v in range(d)])
+
+
+def _upper_end(excess, low, high):
+    """Return the upper end of a narrow range at whose lower end the falling function is >= 0.
+
+    By false position, where the value at an end that stays is halved (Illinois), and by halves
+    where three steps have not halved the range: a dozen steps of a smooth function, where halves
+    alone take two hundred.
+    """
+    at_low = excess(low)
+    at_high = excess(high)
+    widths = [high - low] * 3
+    side = 0
+    while high - low > _NARROW:
+        is_slow = 2 * (high - low) > widths[-3]
+        widths.append(high - low)
+        middle = (low + high) / 2
+        if at_high < 0 <= at_low and not is_slow:
+            false = low + (high - low) * at_low / (at_low - at_high)
+            # Not on an end, but next to it: the step may then close the range.
+            middle = min(max(false, low + _NARROW / 2), high - _NARROW / 2)
+        value = excess(middle)
+        if value >= 0:
+            low = middle
+            at_low = value
+            at_high = at_high / 2 if side > 0 else at_high
+            side = 1
+        else:
+            high = middle
+            at_high = value
+            at_low = at_low / 2 if side < 0 else at_low
+            side = -1
+    return high
 
 
 def rise(model: Model, minimum: Decimal, f: Sequence[float]) -> Decimal:

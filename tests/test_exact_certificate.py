@@ -402,19 +402,34 @@ def test_few_bits_of_the_multiplier_decide_like_all(monkeypatch):
 
 
 def solved_system(matrix, right):
-    """A solution of a square system in fractions by elimination, None if it is singular."""
-    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
-    size = len(rows)
-    for k in range(size):
-        pivot = next((i for i in range(k, size) if rows[i][k] != 0), None)
+    """A solution of a square system in fractions by elimination, None if it is singular.
+
+    In integers, without fractions on the way: each division is by the pivot before, and leaves no
+    remainder, since every number is a determinant of a part of the system (Bareiss 1968).
+    """
+    rows = [whole_numbers([*row, value]) for row, value in zip(matrix, right, strict=True)]
+    before = 1
+    for k in range(len(rows)):
+        pivot = next((i for i in range(k, len(rows)) if rows[i][k]), None)
         if pivot is None:
             return None
         rows[k], rows[pivot] = rows[pivot], rows[k]
-        for i in range(size):
-            if i != k and rows[i][k] != 0:
-                factor = rows[i][k] / rows[k][k]
-                rows[i] = [x - factor * y for x, y in zip(rows[i], rows[k], strict=True)]
-    return [row[-1] / row[k] for k, row in enumerate(rows)]
+        chosen = rows[k]
+        scale = chosen[k]
+        for i, row in enumerate(rows):
+            if i != k:
+                factor = row[k]
+                rows[i] = [
+                    (scale * x - factor * y) // before for x, y in zip(row, chosen, strict=True)
+                ]
+        before = scale
+    return [Fraction(row[-1], row[k]) for k, row in enumerate(rows)]
+
+
+def whole_numbers(row):
+    """A row times the least number that makes integers of its fractions."""
+    common = math.lcm(*(value.denominator for value in row))
+    return [value.numerator * (common // value.denominator) for value in row]
 
 
 def polyhedron_minimiser(target, weights, matrix, lower, upper):
@@ -445,7 +460,8 @@ def polyhedron_minimiser(target, weights, matrix, lower, upper):
         if f is None:
             continue
         f = f[:d]
-        heights = [sum(x * y for x, y in zip(row, f, strict=True)) for row in matrix]
+        # Not all heights: most choices of rows leave one of the first.
+        heights = (sum(x * y for x, y in zip(row, f, strict=True) if x) for row in matrix)
         if all(low <= x <= high for low, x, high in zip(lower, heights, upper, strict=True)):
             best = f if best is None else smallest(loss, [best, f])
     return best

@@ -95,7 +95,8 @@ def test_tables_of_products_have_the_bits_of_sparse_matrices(monkeypatch, m, fre
     rows[rng.random((m, 320)) < 0.2] = 0.0
     f = np.where(np.arange(320) < free, 0.5, -1.0)
     bounds = (np.zeros(320), np.ones(320))
-    problem = equations._Problem(f, sparse.csc_array(rows), np.ones(m), *bounds)
+    matrix = sparse.csc_array(rows)
+    problem = equations._Problem(f, matrix, matrix.T, np.ones(m), *bounds)
     place = equations._Place(problem, np.zeros(m))
     by_table = place.normal()
     monkeypatch.setattr(equations, "_SHORT", -1)

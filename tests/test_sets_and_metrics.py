@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from ldpopt import FrequencyEstimate, closed_form, oracles, postprocess
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptError
-from ldpopt.estimate import metrics
+from ldpopt.estimate import metrics, sets
 from ldpopt.protocol import PureProtocol
 from tests.tolerances import SIGMAS, SUM
 
@@ -324,3 +324,19 @@ def test_a_number_that_is_the_index_of_one_value_and_the_label_of_another_is_ref
     assert turned.query([np.array([1])]).tolist() == [0.7]
     # Both readings are the same value here.
     assert FrequencyEstimate([0.3, 0.7], labels=["0", "1"]).query([[1]]).tolist() == [0.7]
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ([3, 1, 3], "set 1 has an index more than once, 3 again at position 2"),
+        ([3, 1, 5], r"indices of set 1 must lie in 0 \.\. 4, found 5"),
+        ([3, -1, 2], r"indices of set 1 must lie in 0 \.\. 4, found -1"),
+    ],
+)
+def test_arrays_that_are_looked_at_together_are_refused_one_by_one(members, message):
+    """Beside sets that share their values, which is no repetition."""
+    right = [np.array([3, 1]), np.array([1, 3, 4])]
+    assert sets.membership(right, 5).toarray().tolist() == [[0, 1, 0, 1, 0], [0, 1, 0, 1, 1]]
+    with pytest.raises(InvalidInputError, match=message):
+        sets.membership([right[0], np.array(members), right[1]], 5)

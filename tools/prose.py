@@ -130,6 +130,9 @@ def findings(path: Path) -> list[Finding]:
     return sorted(_all_findings(path), key=lambda finding: finding.line)
 
 
+_NAMED = ast.Name | ast.arg | ast.FunctionDef | ast.ClassDef | ast.Attribute
+
+
 def _all_findings(path: Path) -> Iterator[Finding]:
     place = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
     for text in texts(path):
@@ -140,8 +143,11 @@ def _all_findings(path: Path) -> Iterator[Finding]:
                 yield Finding(place, line, phrase.rule, words, phrase.remedy)
     for module in sources(path):
         for node in ast.walk(module):
-            yield from _names(node, place)
-            yield from _parallel(node, place)
+            # A million nodes, of which half can break a rule.
+            if isinstance(node, ast.Assign):
+                yield from _parallel(node, place)
+            elif isinstance(node, _NAMED):
+                yield from _names(node, place)
 
 
 def _names(node: ast.AST, place: Path) -> Iterator[Finding]:
@@ -162,9 +168,9 @@ def _names(node: ast.AST, place: Path) -> Iterator[Finding]:
         yield Finding(place, line, "name", name, "use a noun that states what it is")
 
 
-def _parallel(node: ast.AST, place: Path) -> Iterator[Finding]:
+def _parallel(node: ast.Assign, place: Path) -> Iterator[Finding]:
     """Yield assignments of several unrelated values in one statement."""
-    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Tuple):
+    if not isinstance(node.value, ast.Tuple):
         return
     target = node.targets[0]
     if not isinstance(target, ast.Tuple) or _belong_together(target) or _exchanges(node):

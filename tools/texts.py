@@ -18,6 +18,9 @@ _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _QUOTE = re.compile(r"""^[rbufRBUF]*('{3}|"{3}|'|")(.*)\1$""", re.DOTALL)
 _DOCTEST = re.compile(r"^\s*(>>>|\.\.\.).*$", re.MULTILINE)
 _BETWEEN_STRINGS = (tokenize.NL, tokenize.NEWLINE, tokenize.COMMENT, tokenize.INDENT)
+# No token has these kinds before Python 3.12.
+_FSTRING_START = getattr(tokenize, "FSTRING_START", -1)
+_FSTRING_END = getattr(tokenize, "FSTRING_END", -1)
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Text:
 
 
 class Token(NamedTuple):
-    """A token of Python, and whether it is the first one of its line."""
+    """A token of Python, and whether it is a comment that is the first one of its line."""
 
     kind: int
     value: str
@@ -159,20 +162,22 @@ def _tokens(source: str) -> Iterator[Token]:
     depth = 0
     start = (1, 0)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        name = tokenize.tok_name[token.type]
-        if name == "FSTRING_START":
+        kind = token.type
+        if kind == _FSTRING_START:
             # An f-string may hold others: the outermost one is the text.
             if depth == 0:
                 start = token.start
             depth += 1
-        elif name == "FSTRING_END":
+        elif kind == _FSTRING_END:
             depth -= 1
             if depth == 0:
                 whole = _between(source_lines, start, token.end)
                 yield Token(tokenize.STRING, whole, start[0], False)
         elif depth == 0:
-            before = token.line[: token.start[1]]
-            yield Token(token.type, token.string, token.start[0], not before.strip())
+            line, column = token.start
+            # Of a million tokens few are comments, and nothing asks the others.
+            is_first = kind == tokenize.COMMENT and not token.line[:column].strip()
+            yield Token(kind, token.string, line, is_first)
 
 
 def _between(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> str:

@@ -87,14 +87,17 @@ def with_equations(f: Array, matrix: Any, right: Array, lower: Array, upper: Arr
     kind = _LongPlace if is_dense else _Place
     held = np.ascontiguousarray(columns.toarray()) if is_dense else columns
     nothing = np.zeros(len(right))
-    place = _settled(kind(_Problem(f, held, right, lower, upper), nothing))
+    # Once: of a few equations, a transpose takes as long as two products.
+    transposed = held.T
+    place = _settled(kind(_Problem(f, held, transposed, right, lower, upper), nothing))
     for _ in range(_MOST_REPEATS):
         if place.missed <= _MET:
             break
         # The last bits of values that are far away are worth more than what the equations miss. The
         # nearest point to the one found is no farther from the right one than that, and its numbers
         # are smaller.
-        again = _settled(kind(_Problem(place.point, held, right, lower, upper), nothing))
+        problem = _Problem(place.point, held, transposed, right, lower, upper)
+        again = _settled(kind(problem, nothing))
         if again.missed > place.missed / 2:
             break
         place = again
@@ -138,7 +141,8 @@ def scaled_to_equations(reference: Array, matrix: Any, right: Array) -> Array:
         # The logarithms of what the multipliers scale.
         start = np.log(reference[kept]) - 1
         lower = np.full(len(kept), -np.inf)
-        problem = _Problem(start, matrix.tocsc()[:, kept], right, lower, -lower)
+        columns = matrix.tocsc()[:, kept]
+        problem = _Problem(start, columns, columns.T, right, lower, -lower)
         result[kept] = _settled(_ScaledPlace(problem, np.zeros(len(right)))).point
     return result
 
@@ -170,10 +174,11 @@ def _settled(place: _Place) -> _Place:
 
 
 class _Problem(NamedTuple):
-    """What the multipliers move, A and b, and bounds of the point."""
+    """What the multipliers move, A, Aᵀ and b, and bounds of the point."""
 
     f: Array
     matrix: Any
+    transposed: Any
     right: Array
     lower: Array
     upper: Array
@@ -196,8 +201,8 @@ class _Place:
 
     def _moved_point(self) -> tuple[Array, Array, float]:
         """Return the point, what the equations have on their left there, and the sum of ∫ clip."""
-        f, matrix, _, lower, upper = self.problem
-        moved = f + matrix.T @ self.multipliers
+        f, matrix, transposed, _, lower, upper = self.problem
+        moved = f + transposed @ self.multipliers
         point: Array = np.clip(moved, lower, upper)
         self._free = (lower < moved) & (moved < upper)
         outside = moved - point
@@ -227,7 +232,7 @@ class _LongPlace(_Place):
     def _moved_point(self) -> tuple[Array, Array, float]:
         from ldpopt.closed_form.equation_kernels import moved_point  # imports numba
 
-        f, rows, _, lower, upper = self.problem
+        f, rows, _, _, lower, upper = self.problem
         values = locked_rows(f)[0]
         bounds = (locked_rows(lower)[0], locked_rows(upper)[0])
         point, left, self._normal, value = moved_point(values, rows, bounds, self.multipliers)
@@ -243,10 +248,10 @@ class _ScaledPlace(_Place):
     """The same where multipliers move logarithms."""
 
     def _moved_point(self) -> tuple[Array, Array, float]:
-        f, matrix, *_ = self.problem
+        f, matrix, transposed, *_ = self.problem
         # What overflows is no progress.
         with np.errstate(over="ignore", invalid="ignore"):
-            point: Array = np.exp(f + matrix.T @ self.multipliers)
+            point: Array = np.exp(f + transposed @ self.multipliers)
             return point, matrix @ point, float(np.sum(point))
 
     def normal(self) -> Array:

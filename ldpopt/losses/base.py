@@ -646,7 +646,7 @@ class WeightedSum(SeparableLoss):
         with np.errstate(invalid="ignore"):
             for weight, term in self.parts:
                 slope = term.gradient(f, estimate)
-                held |= np.isposinf(slope)
+                held |= slope == np.inf
                 total = total + weight * slope
         return np.where(held, np.inf, total)
 

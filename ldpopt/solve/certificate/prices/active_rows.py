@@ -107,6 +107,7 @@ def explaining_multipliers(
     if not len(candidates):
         return multipliers
     rows = system.matrix[candidates]
+    columns = rows.T
     rising = at_lower[candidates]
     falling = at_upper[candidates]
     active = np.ones(len(candidates), dtype=np.bool_)
@@ -115,10 +116,12 @@ def explaining_multipliers(
         chosen = np.flatnonzero(active)
         solved = np.zeros(len(candidates))
         if len(chosen):
-            solved[chosen] = _least_squares(rows[chosen], slope, weights)
+            # In the first round all of them: no need to take them out of the matrix.
+            part = rows if len(chosen) == len(candidates) else rows[chosen]
+            solved[chosen] = _least_squares(part, slope, weights)
         wrong = ((solved > 0) & ~rising) | ((solved < 0) & ~falling)
         multipliers[candidates] = np.where(wrong, 0.0, solved)
-        residual = slope - rows.T @ solved
+        residual = slope - columns @ solved
         # A row without a multiplier that could take something off the residual gets one. What is
         # small is rounding.
         pull = rows @ (weights * residual)
