@@ -235,6 +235,11 @@ class Dataset:
         rng, trials
             As in ``oracle.simulate_counts``.
 
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            If the oracle is none, or has another d.
+
         Examples
         --------
         >>> from ldpopt import datasets, oracles

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,7 +121,7 @@ def _facing(cut: Constraint, f: Array) -> _Facing:
     if ball is not None:
         normal = normal_of(ball, f, _EQUAL * np.abs(f).max(axis=-1, keepdims=True))
         return _Facing(normal, lambda vector: plain_slack(ball, normal, vector, f))
-    row = _row_at(cut, f)
+    row = _row_at(cast("Linear", cut), f)
     normal = Normal(row.sign[..., None] * row.coefficients, np.zeros(f.shape, dtype=np.bool_), 0.0)
     return _Facing(normal, lambda _: row.distance, row.is_equation)
 
@@ -138,9 +138,8 @@ class _Row(NamedTuple):
     is_equation: bool
 
 
-def _row_at(cut: Constraint, f: Array) -> _Row:
+def _row_at(cut: Linear, f: Array) -> _Row:
     """Return the side of a row that f is nearer to."""
-    assert isinstance(cut, Linear)  # ``_is_one_row``
     coefficients = cut.row
     (lower,), (upper,) = cut.ends
     value = f @ coefficients
@@ -218,7 +217,7 @@ def _long_facing(cut: Constraint, f: Array) -> _LongFacing:
 
     ball = cut.ball
     if ball is None:
-        row = _row_at(cut, f)
+        row = _row_at(cast("Linear", cut), f)
         rule = normal_kernels.rule(normal_kernels.GIVEN, row.coefficients, float(row.sign))
         return _LongFacing(rule, lambda *_: float(row.distance), row.is_equation)
     reference = ball.reference
