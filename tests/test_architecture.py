@@ -374,7 +374,6 @@ FAMILIES = ("ldpopt.losses", "ldpopt.constraints")
 ASKED = {
     "claims": 2,
     "discovery": 7,
-    "solve.acceptance": 2,
     "solve.certificate": 11,
     "solve.coverage": 1,
     "solve.joint": 1,

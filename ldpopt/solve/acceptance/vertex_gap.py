@@ -40,6 +40,8 @@ the root. The leaves have the total T, and bounds f >= 0 or none: these sets are
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -88,25 +90,8 @@ def vertex_gap(formulation: Formulation, start: FrequencyEstimate, point: Array)
     if not any(_is_covered(constraint, start.d) for constraint in region.tied):
         return None
     structure = structure_of(formulation, start.d)
-    if isinstance(structure, Groups):
-        return _groups_gap(formulation, start, point, structure, region)
-    if isinstance(structure, Hierarchy):
-        return _hierarchy_gap(formulation, start, point, structure, region)
-    if not isinstance(structure, (ForestOrder, PartialOrder)) or structure.has_equal_values:
-        return None
-    if region.total is None or region.total <= 0 or not _has_zeros(region, start.d):
-        return None
-    if isinstance(structure, PartialOrder):
-        has_caps = region.upper_count > 0
-        slope = None if has_caps else _slope(formulation, start, point)
-        return None if slope is None else _pairs_gap(structure, slope, point, region.total)
-    # Caps cut sets of branches in ways of their own: only those of a chain are in a line.
-    if region.upper_count and structure.chain is None:
-        return None
-    slope = _slope(formulation, start, point)
-    if slope is None:
-        return None
-    return _order_gap(structure, slope, point, region.upper, region.total)
+    bound = _BOUNDS.get(type(structure))
+    return None if bound is None else bound(formulation, start, point, structure, region)
 
 
 def _has_zeros(region: Region, d: int) -> bool:
@@ -132,15 +117,42 @@ def _is_covered(constraint: Constraint, d: int) -> bool:
     return is_hierarchy or has_groups or constraint.isotonic(d) is not None
 
 
-def _order_gap(
-    order: ForestOrder, slope: Array, f: Array, caps: Array, total: float
+def _slope_in_order(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    f: Array,
+    order: ForestOrder | PartialOrder,
+    region: Region,
+) -> tuple[Array, Array, float] | None:
+    """Return the gradient g, g·f and the total; None for sets other than those of orders above."""
+    total = region.total
+    if order.has_equal_values or not _has_zeros(region, start.d):
+        return None
+    slope = None if total is None or total <= 0 else _slope(formulation, start, f)
+    if slope is None or total is None:
+        return None
+    rise = inner(slope, f)
+    return (slope, rise, total) if np.isfinite(rise).all() else None
+
+
+def _forest_gap(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    f: Array,
+    order: ForestOrder,
+    region: Region,
 ) -> SizedGap | None:
-    """Return the bound under an order; None where slopes are infinite."""
+    """Return the bound under an order of trees."""
     from ldpopt.solve.certificate.prices.tree_prices import lowest_sums, smallest_product
 
-    rise = inner(slope, f)
-    if not np.isfinite(rise).all():
+    caps = region.upper
+    # Caps cut sets of branches in ways of their own: only those of a chain are in a line.
+    if region.upper_count and order.chain is None:
         return None
+    known = _slope_in_order(formulation, start, f, order, region)
+    if known is None:
+        return None
+    slope, rise, total = known
     d = f.shape[-1]
     slopes = slope.reshape(-1, d)
     chain = order.chain
@@ -161,14 +173,23 @@ def _order_gap(
     return SizedGap(np.asarray(gap), terms)
 
 
-def _pairs_gap(order: PartialOrder, slope: Array, f: Array, total: float) -> SizedGap | None:
-    """Return the bound under any order; None where slopes are infinite. Overwrites the slopes."""
+def _pairs_gap(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    f: Array,
+    order: PartialOrder,
+    region: Region,
+) -> SizedGap | None:
+    """Return the bound under any other order; None with caps."""
     from ldpopt.closed_form.partial_order_kernels import lift  # imports numba
 
-    d = f.shape[-1]
-    rise = inner(slope, f)
-    if not np.isfinite(rise).all():
+    known = None
+    if not region.upper_count:
+        known = _slope_in_order(formulation, start, f, order, region)
+    if known is None:
         return None
+    slope, rise, total = known
+    d = f.shape[-1]
     slopes = slope.reshape(-1, d)
     level = (rise / total).reshape(-1)
     # A slope that is below the level by rounding alone is paid for.
@@ -248,3 +269,12 @@ def _hierarchy_gap(
     beside = rise - (moments.along + moments.mean * moments.size)
     bound = plane_gap(moments, leaves, modulus, total)
     return SizedGap(np.asarray(bound.gap + beside), bound.terms)
+
+
+_BOUNDS: Mapping[type, Callable[..., SizedGap | None]] = {
+    Groups: _groups_gap,
+    Hierarchy: _hierarchy_gap,
+    ForestOrder: _forest_gap,
+    PartialOrder: _pairs_gap,
+}
+"""What bounds the gap on each structure."""
