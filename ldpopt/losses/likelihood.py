@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -38,7 +39,7 @@ class _Likelihood(SeparableLoss):
 
     def pooling(self, estimate: FrequencyEstimate) -> SharesPooling:
         """Return means of the shares."""
-        return self._pooling(self.shares(estimate), *self.constants(estimate))
+        return self._pooling(partial(self.shares, estimate), *self.constants(estimate))
 
     @property
     def uses_noise(self) -> bool:

@@ -15,6 +15,8 @@ is bounded least squares of the levels (Best, Chakravarti, Ubhaya 2000).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,18 +36,26 @@ _NOTHING = -1e290
 class Pooling(ABC):
     """The data y of a loss for one estimate, and how frequencies follow from their means.
 
-    Attributes
+    Parameters
     ----------
     values
-        y, of the frequencies' shape (..., d).
+        Returns y. Who asks how a loss pools may not need it, and of long vectors it takes a while.
+
+    Attributes
+    ----------
     weights
         Weights of the means, shape (d,); None where all are equal.
     """
 
     weights: Array | None = None
 
-    def __init__(self, values: Array) -> None:
-        self.values = values
+    def __init__(self, values: Callable[[], Array]) -> None:
+        self._values = values
+
+    @cached_property
+    def values(self) -> Array:
+        """y, of the frequencies' shape (..., d)."""
+        return self._values()
 
     @property
     def is_common(self) -> bool:
@@ -76,7 +86,7 @@ class SquaresPooling(Pooling):
     """½ Σ w_v (f_v - t_v)²: means of the target, weighted."""
 
     def __init__(self, target: Array, weights: Array | None) -> None:
-        super().__init__(target)
+        super().__init__(lambda: target)
         self.weights = weights
 
     def levels(self, mu: Array, values: Array) -> Array:
@@ -104,9 +114,7 @@ class VariancePooling(Pooling):
     """
 
     def __init__(self, target: Array, a: float, kappa: float) -> None:
-        # Squares beyond the doubles are infinite here, and refused where they are pooled.
-        with np.errstate(over="ignore"):
-            super().__init__(target + kappa / 2 * target**2)
+        super().__init__(lambda: _with_square(target, kappa))
         self._a = a
         self._kappa = kappa
 
@@ -133,13 +141,19 @@ class VariancePooling(Pooling):
         return estimate.processed(self.frequencies(np.zeros(1), pooled))
 
 
+def _with_square(target: Array, kappa: float) -> Array:
+    # Squares beyond the doubles are infinite here, and refused where they are pooled.
+    with np.errstate(over="ignore"):
+        return np.asarray(target + kappa / 2 * target**2)
+
+
 class SharesPooling(Pooling):
     """Base class of likelihoods of counts: means of the shares of reports, c/n.
 
     The shares are linear in f̃, so that means of f̃ do as well.
     """
 
-    def __init__(self, shares: Array, floor: float, slope: float) -> None:
+    def __init__(self, shares: Callable[[], Array], floor: float, slope: float) -> None:
         super().__init__(shares)
         self._floor = floor
         self._slope = slope
@@ -216,6 +230,12 @@ def _increasing_range(m: Array) -> tuple[Array, Array]:
     return np.where(m < -1, 1 + inverse, 0.0), np.where(m > 1, inverse, 1.0)
 
 
+def _logarithms(reference: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        logarithms = np.log(np.maximum(reference, 0.0))
+    return np.maximum(logarithms, _NOTHING)
+
+
 class LogarithmPooling(Pooling):
     """Σ f log(f/r): means of log r, geometric means of r.
 
@@ -223,9 +243,7 @@ class LogarithmPooling(Pooling):
     """
 
     def __init__(self, reference: Array) -> None:
-        with np.errstate(divide="ignore"):
-            logarithms = np.log(np.maximum(reference, 0.0))
-        super().__init__(np.maximum(logarithms, _NOTHING))
+        super().__init__(lambda: _logarithms(reference))
 
     def levels(self, mu: Array, values: Array) -> Array:
         """Return log r - 1 - μ."""

@@ -9,6 +9,7 @@ for both multipliers is enough.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +57,16 @@ class _Ball(NamedTuple):
 
 def _ball_of(constraint: Constraint, total: float | None) -> _Ball | None:
     """Return a constraint as a ball, None if it is no ball, or one that needs a total."""
+    return _kept_ball(constraint, total) if constraint.is_settled else _as_ball(constraint, total)
+
+
+@lru_cache(maxsize=4)
+def _kept_ball(constraint: Constraint, total: float | None) -> _Ball | None:
+    # Every solve asks for it, and a loss checks and copies its reference.
+    return _as_ball(constraint, total)
+
+
+def _as_ball(constraint: Constraint, total: float | None) -> _Ball | None:
     if isinstance(constraint, Smooth):
         bound = constraint.total_variation
         # With a bound of 0 the multiplier would be infinite.

@@ -7,6 +7,7 @@ box with a total, whose multiplier is found inside. Least squares take Newton's 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from ldpopt.closed_form.one_root import scale_of
 from ldpopt.constraints import Constraint
 from ldpopt.constraints.base import Polyhedron
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.immutable import closed
 from ldpopt.losses import LeastSquares
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths.closed_forms.lookup import closed_form_for
@@ -69,6 +71,16 @@ def taken_apart(formulation: Formulation, d: int) -> _Row | None:
 
 def _single_row(constraint: Constraint, d: int) -> tuple[Array, float, float] | None:
     """Return coefficients and ends of a constraint that is one row in f alone."""
+    return _kept_row(constraint, d) if constraint.is_settled else _row_of(constraint, d)
+
+
+@lru_cache(maxsize=4)
+def _kept_row(constraint: Constraint, d: int) -> tuple[Array, float, float] | None:
+    # Every solve asks for it.
+    return _row_of(constraint, d)
+
+
+def _row_of(constraint: Constraint, d: int) -> tuple[Array, float, float] | None:
     # Orders and totals of groups have forms of their own.
     has_form = constraint.isotonic(d) is not None or constraint.disjoint_groups(d) is not None
     if has_form or not isinstance(constraint, Polyhedron):
@@ -76,7 +88,8 @@ def _single_row(constraint: Constraint, d: int) -> tuple[Array, float, float] | 
     rows = constraint.rows(d)
     if rows.auxiliary is not None or len(rows.lower) != 1:
         return None
-    coefficients = np.asarray(rows.matrix.toarray(), dtype=np.float64).ravel()
+    # Kept and handed out.
+    coefficients = closed(np.asarray(rows.matrix.toarray(), dtype=np.float64).ravel())
     return coefficients, float(rows.lower[0]), float(rows.upper[0])
 
 

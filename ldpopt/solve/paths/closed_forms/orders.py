@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import closed_form, validate
+from ldpopt.closed_form.parts import collapsed
 from ldpopt.constraints.isotonic import ForestOrder, Isotonic, joined
 from ldpopt.errors import InfeasibleError, InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
@@ -134,7 +135,9 @@ def _require_minimum(f: Array, pooling: Pooling, rest: Formulation) -> None:
 def has_common_bounds(rest: Formulation, d: int) -> bool:
     """Return whether one lower and one upper bound hold for all values."""
     region = rest.region(d)
-    return bool(np.all(region.lower == region.lower[0]) and np.all(region.upper == region.upper[0]))
+    # Mostly it is one number in memory as well.
+    ends = [collapsed(end) for end in (region.lower, region.upper)]
+    return all(bool(np.all(end == end[0])) for end in ends)
 
 
 @solves_family
