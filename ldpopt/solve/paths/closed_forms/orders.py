@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import closed_form, validate
-from ldpopt.closed_form.parts import collapsed
 from ldpopt.constraints.isotonic import ForestOrder, Isotonic, joined
 from ldpopt.errors import InfeasibleError, InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
@@ -135,9 +134,11 @@ def _require_minimum(f: Array, pooling: Pooling, rest: Formulation) -> None:
 def has_common_bounds(rest: Formulation, d: int) -> bool:
     """Return whether one lower and one upper bound hold for all values."""
     region = rest.region(d)
-    # Mostly it is one number in memory as well.
-    ends = [collapsed(end) for end in (region.lower, region.upper)]
-    return all(bool(np.all(end == end[0])) for end in ends)
+    # Mostly counts tell, without a pass over the bounds.
+    are_zeros = region.lower_count == d and region.lower_is_zero
+    has_common_lower = are_zeros or bool(np.all(region.lower == region.lower[0]))
+    has_common_upper = not region.upper_count or bool(np.all(region.upper == region.upper[0]))
+    return has_common_lower and has_common_upper
 
 
 @solves_family
