@@ -149,10 +149,10 @@ def _forest_gap(
     # Caps cut sets of branches in ways of their own: only those of a chain are in a line.
     if region.upper_count and order.chain is None:
         return None
-    known = _slope_in_order(formulation, start, f, order, region)
-    if known is None:
+    parts = _slope_in_order(formulation, start, f, order, region)
+    if parts is None:
         return None
-    slope, rise, total = known
+    slope, rise, total = parts
     d = f.shape[-1]
     slopes = slope.reshape(-1, d)
     chain = order.chain
@@ -183,12 +183,12 @@ def _pairs_gap(
     """Return the bound under any other order; None with caps."""
     from ldpopt.closed_form.partial_order_kernels import lift  # imports numba
 
-    known = None
+    parts = None
     if not region.upper_count:
-        known = _slope_in_order(formulation, start, f, order, region)
-    if known is None:
+        parts = _slope_in_order(formulation, start, f, order, region)
+    if parts is None:
         return None
-    slope, rise, total = known
+    slope, rise, total = parts
     d = f.shape[-1]
     slopes = slope.reshape(-1, d)
     level = (rise / total).reshape(-1)
