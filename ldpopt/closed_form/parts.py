@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 
 # Values that are taken together: many enough that calls cost little beside them, and few enough
 # that a few such arrays stay in a processor's caches.
-_PART = 1 << 16
+_PART = 1 << 17
 
 
 def vector_of(array: Array, trial: tuple[int, ...], shape: tuple[int, ...]) -> Array:
