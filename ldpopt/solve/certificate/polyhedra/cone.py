@@ -202,7 +202,8 @@ def _of_kinked_loss(
     # Auxiliary variables of the constraints are not used in the objective: any value will do.
     point = {other: np.zeros(other.shape) for other in problem.variables()}
     # Units are powers of two: the point stays the same bits.
-    whole = certify_program(problem, {**point, stated.variable: loss.f / unit}, sufficient)
+    values = {**point, stated.variable: loss.f / unit}
+    whole = certify_program(problem, values, sufficient, reported_in=price)
     duals = {form.id: price * np.asarray(value) for form, value in whole.duals.items()}
     gap = price * whole.gap + loss.rounding(limits)
     if np.isinf(gap):
