@@ -290,6 +290,16 @@ class MixedLoss:
             result = part.averaged(result, weights.reshape(result.shape), near)
         return result.reshape(self.f.shape)
 
+    def settling(self, wanted: Array, further: Array, near: float) -> Array:
+        """Return the μ >= 0 at which slopes of wanted + μ further use up what kinks must, or 0."""
+        shape = self.f.shape
+        mu = np.zeros(shape[:-1])
+        for part in self.shared_kinks:
+            arrays = (np.broadcast_to(array, shape) for array in (wanted, further))
+            settled = part.settling(*(array.reshape(-1, shape[-1]) for array in arrays), near)
+            mu = np.maximum(mu, settled.reshape(shape[:-1]))
+        return mu
+
     def objective(
         self, variable: cp.Variable, limits: Box, unit: float, price: float
     ) -> cp.Expression:
