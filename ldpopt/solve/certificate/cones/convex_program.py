@@ -55,8 +55,9 @@ _SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 # Entries of a variable below this, as frequencies of many values are, need units of their own.
 _SMALL_VALUES = 2.0**-6
 
-# Rows with a coefficient beyond this tie values to auxiliary variables of another unit.
-_LARGE_COEFFICIENT = 2.0**20
+# Rows with a coefficient beyond this, or below its inverse, tie values to auxiliary variables of
+# another unit. Solvers that equilibrate such rows end with points that are not in the set.
+_LARGE_COEFFICIENT = 2.0**8
 
 # Entries below this may be 0 but for a solver's tolerance, which says nothing about units.
 _NOTHING = 1e-7
