@@ -294,10 +294,10 @@ class MixedLoss:
         """Return the μ >= 0 at which slopes of wanted + μ further use up what kinks must, or 0."""
         shape = self.f.shape
         mu = np.zeros(shape[:-1])
+        wanted = np.broadcast_to(wanted, shape).reshape(-1, shape[-1])
+        further = np.broadcast_to(further, shape).reshape(-1, shape[-1])
         for part in self.shared_kinks:
-            arrays = (np.broadcast_to(array, shape) for array in (wanted, further))
-            settled = part.settling(*(array.reshape(-1, shape[-1]) for array in arrays), near)
-            mu = np.maximum(mu, settled.reshape(shape[:-1]))
+            mu = np.maximum(mu, part.settling(wanted, further, near).reshape(shape[:-1]))
         return mu
 
     def objective(
