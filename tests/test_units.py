@@ -6,12 +6,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from ldpopt import Problem, oracles
+from ldpopt import FrequencyEstimate, Problem, oracles
 from ldpopt.constraints import Custom, Linear, Near, NonNegative, Smooth, SumsTo, TopSet
 from ldpopt.errors import InvalidInputError
 from ldpopt.losses import GaussianMLE, GroupNorm, KLTo, KullbackLeibler, L1To, LeastSquares
+from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.paths import conic
 from ldpopt.solve.programs.program import ConeProgram
 from ldpopt.solve.programs.solver_data import SolverData
+from ldpopt.solve.programs.solvers import COLD
 from ldpopt.solve.programs.units import Coefficients, balanced, row_groups
 from ldpopt.solve.status import Status
 from tests.tolerances import UNPOLISHED
@@ -260,6 +263,18 @@ def test_a_minimum_at_0_is_certified_in_the_units_of_the_estimate(seed):
     solution = Problem(loss, [TopSet([int(raw.argmax())])]).solve(raw)
     assert np.max(np.abs(solution.frequencies)) < 1e-9
     assert solution.status is Status.OPTIMAL
+
+
+def test_what_steep_rows_are_compared_with_says_nothing_about_units():
+    rng = np.random.default_rng(1)
+    point = 3e-4 * rng.dirichlet(np.ones(8))
+    steep = 30 * rng.normal(size=(1, 8))
+    row = Linear(steep, -np.inf, steep @ point)
+    loss = LeastSquares() + 1e-4 * L1To(point)
+    stack = conic._Stack.of(
+        Formulation(loss, (row,)), FrequencyEstimate(point), "CLARABEL", {}, {}, COLD
+    )
+    assert stack.unit == 2.0 ** np.round(np.log2(point.max()))
 
 
 def test_a_point_that_the_usual_tolerances_leave_too_far_gets_tighter_ones():
