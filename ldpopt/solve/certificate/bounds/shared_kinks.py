@@ -303,11 +303,15 @@ class _Largest(SharedKinks):
 
     def settling(self, wanted: Array, further: Array, near: float) -> Array:
         """Return the μ at which the sizes of the largest deviations' slopes sum to the weight."""
-        sign = np.where(self._is_largest(near), np.sign(self._away), 0.0)
+        is_largest = self._is_largest(near)
+        # One at a bound may take any part of the weight, so that nothing follows from the others.
+        is_held = is_largest & (self._point.at_lower | self._point.at_upper)
+        sign = np.where(is_largest, np.sign(self._away), 0.0)
         missing = self._weight - np.sum(sign * wanted, axis=-1)
         gained = np.sum(sign * further, axis=-1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return usable(np.where(gained > 0, missing / gained, 0.0))
+            mu = np.where((gained > 0) & ~is_held.any(axis=-1), missing / gained, 0.0)
+        return usable(mu)
 
     def _candidates(self, wanted: Array) -> Iterator[Slopes]:
         """Yield what is wanted of the largest deviations, and the rest of the weight at bounds."""
