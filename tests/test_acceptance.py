@@ -32,6 +32,7 @@ from ldpopt.losses import (
     GaussianMLE,
     KullbackLeibler,
     L1To,
+    LeastAbsolute,
     LeastSquares,
     MaxAbsolute,
     NormalisedGaussianMLE,
@@ -41,6 +42,7 @@ from ldpopt.losses import (
 from ldpopt.losses import Custom as CustomLoss
 from ldpopt.solve import feasibility
 from ldpopt.solve.acceptance import stacks as judging
+from ldpopt.solve.acceptance.judge import judge
 from ldpopt.solve.acceptance.stacks import judged
 from ldpopt.solve.certificate import certificate as certificates
 from ldpopt.solve.certificate.box import box
@@ -52,7 +54,7 @@ from ldpopt.solve.paths.closed_forms.lookup import closed_form_for
 from ldpopt.solve.plan import Outcome, Plan
 from ldpopt.solve.programs.program import ConeProgram
 from ldpopt.solve.programs.solvers import Running
-from ldpopt.solve.status import ACCURACIES
+from ldpopt.solve.status import ACCURACIES, Status
 from tests.tolerances import CERTIFIED, SOLVER
 
 SIMPLEX = [NonNegative(), SumsTo(1.0)]
@@ -836,3 +838,18 @@ def test_a_point_near_the_largest_double_is_refused_without_an_error(more):
     with np.errstate(all="ignore"):
         certificate = certify(problem, [0.6, 0.3, 0.1], [1e308, 0.0, 0.0])
         assert not certificate.is_optimal(1e-8, relative=True)
+
+
+@pytest.mark.parametrize("share", np.geomspace(5e-8, 1e-7, 5))
+def test_at_kinks_an_optimal_status_is_the_certificate_s_too(share):
+    rng = np.random.default_rng(5)
+    reference = 7e-3 * rng.dirichlet(np.full(5, 2.0))
+    raw = reference + rng.normal(0, 3e-3, 5)
+    problem = Problem(LeastAbsolute(), [Fixed([0], reference[:1]), Near(reference, 5e-4, "kl")])
+    best = problem.solve(raw, path="conic", solver="CLARABEL", tol_gap_abs=1e-13).frequencies
+    point = best + share * (reference - best)
+    start = FrequencyEstimate(raw)
+    plan = problem.plan(raw)
+    judgement = judge(problem, start, Outcome(point), plan, "high")
+    is_optimal = certify(problem, start, point).is_optimal(1e-8, relative=True)
+    assert (judgement.status is Status.OPTIMAL) == is_optimal

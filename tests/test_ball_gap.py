@@ -52,6 +52,18 @@ def test_a_ball_of_another_kind_is_certified_without_a_program(ball, monkeypatch
     assert certificate.gap <= 1e-11 * certificate.scale
 
 
+def test_the_largest_deviations_settle_the_price_of_a_ball_that_no_other_value_does(monkeypatch):
+    rng = np.random.default_rng(2)
+    truth = rng.dirichlet(np.ones(64))
+    raw = truth + rng.normal(0, 0.01, 64)
+    reference = truth * np.exp(0.25 * rng.standard_normal(64))
+    ball = Near(reference / reference.sum(), 0.2, 1)
+    problem = Problem(losses.MaxAbsolute(), [NonNegative(), SumsTo(1.0), ball])
+    monkeypatch.setattr(polyhedron, "evidence", None)
+    solution = problem.solve(raw, path="conic", solver="CLARABEL")
+    assert solution.status == "optimal"
+
+
 def test_values_that_a_divergence_holds_at_zero_cost_nothing(monkeypatch):
     reference = np.append(REFERENCE, [0.0, 0.0])
     problem = Problem(

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import re
 
 import cvxpy as cp
 import numpy as np
@@ -32,6 +33,7 @@ from ldpopt.losses import (
     BinomialMLE,
     GaussianMLE,
     KullbackLeibler,
+    L1To,
     LeastAbsolute,
     LeastSquares,
     WeightedLeastSquares,
@@ -260,6 +262,21 @@ def test_a_gap_is_blamed_on_the_point_where_a_solver_has_a_better_one():
     assert "better by 8.2e-06" in shortfall(1.86e-5, 8.2e-6, 1664.0)
     assert "its accuracy ends there" in shortfall(1.86e-5, 1e-6, 1664.0)
     assert not shortfall(1e-5, 8.2e-6, 1664.0)
+
+
+def test_a_solver_s_point_that_beats_the_proven_bound_is_no_reason_for_a_gap():
+    # No point of the set is that good: it violates the constraints.
+    assert "better" not in shortfall(3.1e-12, 8.8e-4, 1e-10)
+
+
+def test_what_a_solver_s_point_is_better_by_is_stated_in_the_unit_of_the_loss():
+    small = 1e-5 * np.array([0.5, 0.3, 0.2])
+    loss = LeastSquares() + 1e-6 * L1To(small)
+    problem = Problem(loss, [SumsTo(1e-5), Smooth(total_variation=1e-5)])
+    certificate = certify(problem, 2 * small, small[::-1])
+    stated = re.search(r"better by (\S+):", certificate.reason)
+    assert stated is not None
+    assert 0 < float(stated[1]) <= 1.1 * certificate.gap
 
 
 def test_without_constraints_what_has_no_larger_loss_bounds_the_gap():

@@ -11,6 +11,7 @@ from ldpopt import FrequencyEstimate, Parameter, Problem, certify, losses, oracl
 from ldpopt.constraints import Custom as CustomConstraint
 from ldpopt.constraints import NonNegative, SumsTo
 from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.solve.paths import conic
 from ldpopt.solve.status import Status
 from tests.tolerances import SOLVER, SUM
 
@@ -31,6 +32,17 @@ SAYABLE = {
     "default argument": lambda f, y, weight=2.0: weight * cp.norm(f - y, 1),
     "logarithms": lambda f, y: -cp.sum(cp.log(f + 0.1)) + cp.kl_div(f[0], 0.3),
 }
+
+
+@pytest.mark.parametrize("with_parameters", [True, False])
+def test_atoms_that_take_no_bare_numbers_are_compiled_with_and_without_parameters(
+    with_parameters, monkeypatch
+):
+    # From this many values on the estimate is compiled in.
+    monkeypatch.setattr(conic, "_ONCE", np.inf if with_parameters else 1)
+    stacked = losses.Custom(lambda f, y: cp.sum(cp.log_sum_exp(cp.vstack([f - y, y - f]), axis=0)))
+    solution = Problem(stacked, SIMPLEX).solve(ESTIMATE)
+    assert solution.status is Status.OPTIMAL
 
 
 @pytest.mark.parametrize("name", SAYABLE)

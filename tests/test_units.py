@@ -6,13 +6,17 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from ldpopt import Problem, oracles
-from ldpopt.constraints import Custom, Linear, Near, NonNegative, Smooth, SumsTo
+from ldpopt import FrequencyEstimate, Problem, oracles
+from ldpopt.constraints import Custom, Linear, Near, NonNegative, Smooth, SumsTo, TopSet
 from ldpopt.errors import InvalidInputError
-from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares
+from ldpopt.losses import GaussianMLE, GroupNorm, KLTo, KullbackLeibler, L1To, LeastSquares
+from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.paths import conic
 from ldpopt.solve.programs.program import ConeProgram
 from ldpopt.solve.programs.solver_data import SolverData
+from ldpopt.solve.programs.solvers import COLD
 from ldpopt.solve.programs.units import Coefficients, balanced, row_groups
+from ldpopt.solve.status import Status
 from tests.tolerances import UNPOLISHED
 
 SIMPLEX = [NonNegative(), SumsTo(1.0)]
@@ -236,3 +240,53 @@ def test_numbers_without_parameters_are_those_of_cvxpy(solver):
             compared += 1
     # Of P, c, A and b all that the solver takes.
     assert compared >= 3
+
+
+# --- small frequencies ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(9))
+def test_prices_on_small_frequencies_are_certified_in_their_own_units(seed):
+    rng = np.random.default_rng(seed)
+    point = 1e-6 * rng.dirichlet(np.ones(8))
+    smooth = Smooth(total_variation=1.5 * float(np.abs(np.diff(point)).sum()))
+    loss = LeastSquares() + 1e-8 * L1To(point)
+    problem = Problem(loss, [SumsTo(float(point.sum())), smooth])
+    assert problem.solve(point + rng.normal(0, 5e-6, 8)).status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_minimum_at_0_is_certified_in_the_units_of_the_estimate(seed):
+    raw = 4e-4 * np.random.default_rng(seed).random(5)
+    # So high a price holds both groups at 0.
+    loss = LeastSquares() + 2e-3 * GroupNorm([[0, 1], [2, 3, 4]])
+    solution = Problem(loss, [TopSet([int(raw.argmax())])]).solve(raw)
+    assert np.max(np.abs(solution.frequencies)) < 1e-9
+    assert solution.status is Status.OPTIMAL
+
+
+def test_what_steep_rows_are_compared_with_says_nothing_about_units():
+    rng = np.random.default_rng(1)
+    point = 3e-4 * rng.dirichlet(np.ones(8))
+    steep = 30 * rng.normal(size=(1, 8))
+    row = Linear(steep, -np.inf, steep @ point)
+    loss = LeastSquares() + 1e-4 * L1To(point)
+    stack = conic._Stack.of(
+        Formulation(loss, (row,)), FrequencyEstimate(point), "CLARABEL", {}, {}, COLD
+    )
+    assert stack.unit == 2.0 ** np.round(np.log2(point.max()))
+
+
+def test_a_point_that_the_usual_tolerances_leave_too_far_gets_tighter_ones():
+    rng = np.random.default_rng(3)
+    point = 0.15 * rng.dirichlet(np.ones(24))
+    raw = point + rng.normal(0, 0.05, 24)
+    loss = LeastSquares() + 1e-4 * KLTo(0.15 * rng.dirichlet(np.full(24, 2.0)))
+    smooth = Smooth(total_variation=float(np.abs(np.diff(point)).sum()))
+    problem = Problem(loss, [smooth])
+    named = problem.solve(raw, solver="CLARABEL")
+    assert named.status is Status.INACCURATE
+    solution = problem.solve(raw)
+    assert solution.status is Status.OPTIMAL
+    # By the same solver: no other one is named.
+    assert solution.solver == "CLARABEL"

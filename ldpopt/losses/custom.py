@@ -398,13 +398,17 @@ class StatedLoss(Loss):
         constants: tuple[Any, ...],
     ) -> tuple[cp.Expression, list[cp.Constraint]]:
         """Return what the function returned times the unit, with parameters or numbers for f̃."""
+        import cvxpy as cp
+
         (unit,) = constants
         if self._open is None:
             # All trials of a stack have the same noise.
             one = self._first.processed(data[0])
             return unit * self.expression(f, one), []
-        replacements: dict[int, Any] = {self._f.id: f, self._y.id: data[0]}
-        for parameter, number in zip(self._parameters, data[1:], strict=True):
+        # Not every atom makes constants of numbers when it is copied.
+        numbers = [cp.Variable.cast_to_const(number) for number in data]
+        replacements: dict[int, Any] = {self._f.id: f, self._y.id: numbers[0]}
+        for parameter, number in zip(self._parameters, numbers[1:], strict=True):
             replacements[parameter.id] = number
         varying, _ = without_constants(self._open)
         return unit * substituted(varying, replacements), []

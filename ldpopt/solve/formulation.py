@@ -406,6 +406,10 @@ def _common_total(totals: Sequence[float | None]) -> float | None:
     return values[0] if values else None
 
 
+# The largest frequency of an estimate from which on its unit is not in doubt.
+_SMALL = 2.0**-6
+
+
 def stated_size(constraints: Sequence[Constraint], d: int) -> float:
     """Return the largest number that constraints state of frequencies, 0 if there is none.
 
@@ -415,7 +419,20 @@ def stated_size(constraints: Sequence[Constraint], d: int) -> float:
     return max((_size_of_one(constraint, d) for constraint in constraints), default=0.0)
 
 
-def _size_of_one(constraint: Constraint, d: int) -> float:
+def largest_frequency(constraints: Sequence[Constraint], d: int, of_estimate: float) -> float:
+    """Return the largest frequency that constraints or an estimate speak of, for the unit.
+
+    What a row is compared with is a frequency times a coefficient. Dividing by these takes a look
+    at all coefficients, which is spared where the estimate has usual frequencies.
+    """
+    stated = stated_size(constraints, d)
+    if stated <= of_estimate or of_estimate > _SMALL:
+        return max(stated, of_estimate)
+    sizes = (_size_of_one(one, d, per_coefficient=True) for one in constraints)
+    return max(of_estimate, *sizes)
+
+
+def _size_of_one(constraint: Constraint, d: int, *, per_coefficient: bool = False) -> float:
     total = constraint.total(d)
     if total is not None:
         return abs(total)
@@ -434,7 +451,13 @@ def _size_of_one(constraint: Constraint, d: int) -> float:
         return _largest(groups.totals)
     # What a row is compared with has the unit of its coefficients, which may be any.
     rows = constraint.rows(d)
-    return 1.0 if rows is None else min(max(_largest(rows.lower), _largest(rows.upper)), 1.0)
+    if rows is None:
+        return 1.0
+    units: Array = np.ones(1)
+    if per_coefficient:
+        units = np.asarray(abs(rows.matrix).max(axis=1).todense()).ravel()
+        units[units == 0] = 1.0
+    return min(max(_largest(rows.lower / units), _largest(rows.upper / units)), 1.0)
 
 
 def _largest(numbers: Array) -> float:

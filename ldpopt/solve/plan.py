@@ -53,8 +53,8 @@ def with_others(outcome: Outcome, points: NDArray[np.float64], others: list[Outc
         compile_seconds=outcome.compile_seconds + sum(one.compile_seconds for one in others),
         solver_seconds=outcome.solver_seconds + sum(one.solver_seconds for one in others),
         steps=outcome.steps + sum(one.steps for one in others),
-        # One name for all: trials of one problem are taken by the same solver.
-        by=others[0].by,
+        # One name for all: trials of one problem that another solver takes are the same solver's.
+        by=next((one.by for one in others if one.by), ""),
     )
 
 
@@ -79,9 +79,9 @@ class Plan:
         What is solved, and the rest of a sentence about it: why by this path.
     run
         The function that follows the plan; None where no path solves the problem.
-    again
-        Another solver, for trials whose points turn out to be inaccurate; None where the caller
-        has chosen one, and on other paths.
+    tighter, again
+        The same solver with tighter tolerances, and another one, for trials whose points turn out
+        to be inaccurate; None where the caller has chosen one, and on other paths.
     """
 
     path: Path | None
@@ -91,6 +91,12 @@ class Plan:
     # Functions are no part of what a plan states: two plans are equal by what they would do.
     run: Run | None = field(default=None, repr=False, compare=False)
     again: Again | None = field(default=None, repr=False, compare=False)
+    tighter: Again | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def further_tries(self) -> tuple[Again, ...]:
+        """What solves trials again whose points turn out to be inaccurate, in this order."""
+        return tuple(one for one in (self.tighter, self.again) if one is not None)
 
     @property
     def reason(self) -> str:

@@ -203,7 +203,19 @@ class Planner:
             return polish(formulation, start, outcome) if is_free else outcome
 
         again = self._by_another_solver(formulation, request) if is_free else None
-        return Plan("conic", solver, formulation, verdict, run, again)
+        tighter = self._more_tightly(formulation, solver, given) if is_free else None
+        return Plan("conic", solver, formulation, verdict, run, again, tighter)
+
+    def _more_tightly(self, formulation: Formulation, solver: str, given: dict[str, Any]) -> Again:
+        """Return the function that solves trials by the same solver with tighter tolerances."""
+
+        def tighter(part: FrequencyEstimate) -> Outcome:
+            """Return polished points; the solver's error is raised if it has none."""
+            chosen = {**solvers.SOLVERS[solver].tight, **given}
+            outcome = self.conic.solve(formulation, part, solver, chosen, given)
+            return polish(formulation, part, outcome)
+
+        return tighter
 
     def _by_another_solver(self, formulation: Formulation, request: Request) -> Again:
         """Return the function that solves trials by the first other solver that takes them."""

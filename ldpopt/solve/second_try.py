@@ -1,7 +1,8 @@
-"""Points that turn out to be inaccurate get a second try, by a solver of another kind.
+"""Points that turn out to be inaccurate get a second try, and then one by another kind of solver.
 
-Solvers stop early for reasons of their own: what one cannot solve is mostly easy for another. Only
-the trials whose points nothing proves are solved again.
+A solver's tolerances are absolute, and mostly tighter ones are enough. Solvers also stop early for
+reasons of their own: what one cannot solve is mostly easy for another. Only the trials whose points
+nothing proves are solved again.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def improved(
     -------
     Both as they are where the plan has no other way, or that is no better.
     """
-    if judgement.status is Status.OPTIMAL or plan.again is None:
+    if judgement.status is Status.OPTIMAL or not plan.further_tries:
         return outcome, judgement
     # The first outcome stays as it is: it is returned where nothing is better.
     points = outcome.frequencies.copy()
@@ -63,17 +64,12 @@ def improved(
         # Of a single vector it is known.
         if points.ndim > 1 and _is_optimal(formulation, estimate, first, plan, accuracy):
             continue
-        try:
-            second = plan.again(estimate)
-        # The other solver is a favour: its error must not hide the first one's point.
-        except SolverError:
+        second = _optimal(formulation, estimate, plan, accuracy)
+        if second is None:
             is_proved = False
-            continue
-        if _is_optimal(formulation, estimate, second, plan, accuracy):
+        else:
             points[trial] = second.frequencies
             seconds.append(second)
-        else:
-            is_proved = False
     # Nothing changed: the first judgement is still right, and costs nothing.
     if not seconds:
         return outcome, judgement
@@ -82,6 +78,21 @@ def improved(
     if is_proved:
         return result, Judgement(Status.OPTIMAL, "")
     return result, judge(formulation, start, result, plan, accuracy)
+
+
+def _optimal(
+    formulation: Formulation, estimate: FrequencyEstimate, plan: Plan, accuracy: Accuracy
+) -> Outcome | None:
+    """Return the first optimal outcome of further tries for one trial, None if there is none."""
+    for solve in plan.further_tries:
+        try:
+            outcome = solve(estimate)
+        # A further try is a favour: its error must not hide the first point.
+        except SolverError:
+            continue
+        if _is_optimal(formulation, estimate, outcome, plan, accuracy):
+            return outcome
+    return None
 
 
 def _is_optimal(

@@ -247,12 +247,11 @@ def _doubts(
         return []
     if is_within(gap, scale_of(formulation, start, point, bound.terms, value), tolerance):
         return []
-    size = size_of(formulation, start, point, value)
-    if is_within(gap, size, tolerance):
-        return []
     # The bound so far was a quick one, or the search for it ended early, by looser programs: that
-    # it is large proves nothing against the point.
+    # it is large proves nothing against the point. The slopes at kinks are the certificate's too,
+    # and with them its scale.
     certificate = certify(formulation, start, point)
+    size = np.asarray(certificate.scale)
     # A quick bound does not see what vanishes below the smallest doubles.
     gap = np.where(size < VANISHING, certificate.gap, np.fmin(gap, certificate.gap))
     excessive = gap[~(gap <= np.where(np.isfinite(size), tolerance * size, 0.0))]

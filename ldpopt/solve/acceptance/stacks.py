@@ -88,7 +88,7 @@ def _packed(
 ) -> bytes | None:
     """Return what all trials share as bytes; None where it cannot be sent."""
     # Without the functions that follow the plan, which nobody needs after the solve.
-    stated = replace(plan, run=None, again=None)
+    stated = replace(plan, run=None, again=None, tighter=None)
     nothing = replace(outcome, frequencies=np.empty(0), stats=())
     try:
         return pickle.dumps((formulation, nothing, stated, accuracy))

@@ -19,7 +19,7 @@ from ldpopt.errors import InvalidInputError, SolverError, WorkersError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.executors import executor_for
 from ldpopt.solve import feasibility
-from ldpopt.solve.formulation import Formulation, stated_size
+from ldpopt.solve.formulation import Formulation, largest_frequency
 from ldpopt.solve.paths.closed_forms.one_root import UNBOUNDED
 from ldpopt.solve.plan import Again, Outcome
 from ldpopt.solve.programs import jobs
@@ -557,8 +557,7 @@ class _Stack:
         keys = tuple(part.compiled_key(start.d) for part in formulation.constraints)
         # Frequencies beyond the usual get a unit of their own.
         largest = float(np.abs(start.frequencies).max())
-        stated = stated_size(formulation.constraints, start.d)
-        unit = unit_of_size(max(largest, stated), start.d)
+        unit = unit_of_size(largest_frequency(formulation.constraints, start.d, largest), start.d)
         given_ones = formulation, start, solver, settings, given, running
         return cls(*given_ones, *parts, numbers, keys, unit, largest)
 

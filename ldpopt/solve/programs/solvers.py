@@ -42,6 +42,8 @@ class Solver:
     careful
         Slower settings for a second try where it stops for numerical reasons; empty where none
         are known.
+    tight
+        Tolerances for a second try where its point is inaccurate; empty where none are known.
     needs_signs
         Whether it stops early unless absolute values are stated to be no less than 0. Others take
         a fifth longer with these rows.
@@ -54,6 +56,7 @@ class Solver:
     time_limit: str | None = None
     extra: str | None = None
     careful: Settings = field(default_factory=dict)
+    tight: Settings = field(default_factory=dict)
     needs_signs: bool = False
     default: Settings = field(default_factory=dict, init=False)
 
@@ -86,6 +89,9 @@ _KNOWN = (
         # With short steps allowed it solves likelihoods of a thousand values and more, on which
         # it stops otherwise ("insufficient progress"): in some 250 steps instead of 20.
         careful={"min_switch_step_length": 1e-3, "max_iter": 1000},
+        # Its tolerances are absolute too: where the minimum is small beside what the objective is
+        # scaled by, the usual ones are some 1e-7 of it. Below these rounding often stops it.
+        tight=_all(1e-12, *_CLARABEL),
     ),
     Solver(
         "HIGHS",

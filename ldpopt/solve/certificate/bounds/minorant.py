@@ -290,6 +290,16 @@ class MixedLoss:
             result = part.averaged(result, weights.reshape(result.shape), near)
         return result.reshape(self.f.shape)
 
+    def settling(self, wanted: Array, further: Array, near: float) -> Array:
+        """Return the μ >= 0 at which slopes of wanted + μ further use up what kinks must, or 0."""
+        shape = self.f.shape
+        mu = np.zeros(shape[:-1])
+        wanted = np.broadcast_to(wanted, shape).reshape(-1, shape[-1])
+        further = np.broadcast_to(further, shape).reshape(-1, shape[-1])
+        for part in self.shared_kinks:
+            mu = np.maximum(mu, part.settling(wanted, further, near).reshape(shape[:-1]))
+        return mu
+
     def objective(
         self, variable: cp.Variable, limits: Box, unit: float, price: float
     ) -> cp.Expression:

@@ -104,6 +104,10 @@ class SharedKinks:
         """Return numbers of shape (trials, d), with their mean where only a sum is settled."""
         return values
 
+    def settling(self, wanted: Array, further: Array, near: float) -> Array:
+        """Return the μ at which wanted + μ further uses up the weight, 0 where nothing has to."""
+        return np.zeros(len(wanted))
+
     def slopes(self, wanted: Array) -> Slopes:
         """Return slopes near the wanted ones, of shape (trials, d), at the least cost in sight."""
         # Wanted slopes may be of any size: what overflows is not chosen.
@@ -296,6 +300,18 @@ class _Largest(SharedKinks):
         signs = np.where(is_largest & is_inside, np.sign(self._away), 0.0)
         count = np.maximum(np.sum(np.abs(signs), axis=-1, keepdims=True), 1.0)
         return np.where(is_alone, self._weight * signs / count, 0.0), ~is_largest | is_alone
+
+    def settling(self, wanted: Array, further: Array, near: float) -> Array:
+        """Return the μ at which the sizes of the largest deviations' slopes sum to the weight."""
+        is_largest = self._is_largest(near)
+        # One at a bound may take any part of the weight, so that nothing follows from the others.
+        is_held = is_largest & (self._point.at_lower | self._point.at_upper)
+        sign = np.where(is_largest, np.sign(self._away), 0.0)
+        missing = self._weight - np.sum(sign * wanted, axis=-1)
+        gained = np.sum(sign * further, axis=-1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mu = np.where((gained > 0) & ~is_held.any(axis=-1), missing / gained, 0.0)
+        return usable(mu)
 
     def _candidates(self, wanted: Array) -> Iterator[Slopes]:
         """Yield what is wanted of the largest deviations, and the rest of the weight at bounds."""

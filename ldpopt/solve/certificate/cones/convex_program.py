@@ -55,8 +55,9 @@ _SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 # Entries of a variable below this, as frequencies of many values are, need units of their own.
 _SMALL_VALUES = 2.0**-6
 
-# Rows with a coefficient beyond this tie values to auxiliary variables of another unit.
-_LARGE_COEFFICIENT = 2.0**20
+# Rows with a coefficient beyond this, or below its inverse, tie values to auxiliary variables of
+# another unit. Solvers that equilibrate such rows end with points that are not in the set.
+_LARGE_COEFFICIENT = 2.0**8
 
 # Entries below this may be 0 but for a solver's tolerance, which says nothing about units.
 _NOTHING = 1e-7
@@ -125,6 +126,7 @@ def certify_program(
     problem: cp.Problem,
     point: Mapping[cp.Variable, ArrayLike] | None = None,
     sufficient: float = TARGET,
+    reported_in: float = 1.0,
 ) -> ProgramCertificate:
     """Return the certificate of a point for any convex cvxpy problem.
 
@@ -136,6 +138,8 @@ def certify_program(
         The value of every variable; those that the variables hold if left out.
     sufficient
         The search for a better bound ends at a gap of this size, relative to the objective's terms.
+    reported_in
+        What a unit of the objective is to the reader: ``reason`` states numbers times this.
 
     Raises
     ------
@@ -176,7 +180,7 @@ def certify_program(
         reason = f"the objective is {value} at the point"
     if reason:
         return _with(nothing, reason=reason)
-    return _bounded_by_program(problem, values, sign, nothing, sufficient, stake)
+    return _bounded_by_program(problem, values, sign, nothing, sufficient, stake, reported_in)
 
 
 def _from_zero(problem: cp.Problem, values: Mapping[cp.Variable, Any], value: float) -> float:
@@ -367,10 +371,12 @@ def _bounded_by_program(
     nothing: ProgramCertificate,
     sufficient: float,
     stake: float,
+    reported_in: float,
 ) -> ProgramCertificate:
     """Return the certificate with the bound that the compiled program gives.
 
-    ``stake`` is what the scale contains beside the terms of the program.
+    ``stake`` is what the scale contains beside the terms of the program, and ``reported_in`` what
+    a unit of the objective is to the reader.
     """
     compiled = compiled_problem(problem)
     if compiled is None:
@@ -420,7 +426,7 @@ def _bounded_by_program(
         gap=gap,
         bound=nothing.value - sign * gap,
         scale=scale,
-        reason=shortfall(gap, unit * point.attained, scale),
+        reason=shortfall(gap, unit * point.attained, scale, reported_in),
         stationarity=unit * _largest_residual(program, explaining),
         duals={c: duals[c.id] for c in problem.constraints if c.id in duals},
     )

@@ -69,6 +69,10 @@ _EXPLAINED = 2.0
 # its reason too: multipliers are compared with the tangent at the point, not at the minimum.
 _BLAMED = 0.25
 
+# No point of the set is better than a proven bound. A solver's point violates the constraints by
+# what its tolerance leaves, and may be beyond the bound by so much of it.
+_BEYOND = 1.01
+
 # A gap above this, relative to the terms, is one that a reader may ask about.
 _PROMISED = 1e-8
 
@@ -211,7 +215,7 @@ def _simpler(points: Sequence[Multipliers]) -> list[Multipliers]:
     return [*(on_grid(point, step) for point in points for step in GRIDS), none]
 
 
-def shortfall(gap: float, attained: float, size: float) -> str:
+def shortfall(gap: float, attained: float, size: float, unit: float = 1.0) -> str:
     """Return why a gap is more than a certificate promises, in a sentence; empty if it is not.
 
     Parameters
@@ -222,11 +226,13 @@ def shortfall(gap: float, attained: float, size: float) -> str:
         By how much the point of the solver that they are from is better.
     size
         The terms that the gap is relative to.
+    unit
+        What a unit of these numbers is to the reader.
     """
     if gap <= _PROMISED * size:
         return ""
-    if attained >= _BLAMED * gap:
-        return f"a solver's point is better by {attained:.1e}: this point is not the minimum"
+    if _BLAMED * gap <= attained <= _BEYOND * gap:
+        return f"a solver's point is better by {unit * attained:.1e}: this point is not the minimum"
     return "no multipliers of a cone solver prove a smaller gap: its accuracy ends there"
 
 

@@ -79,7 +79,7 @@ def evidence(
     else:
         assert isinstance(tangent, KinkedLoss | MixedLoss)
         # Kinks stand in the objective, where solvers do not see the unit of the frequencies.
-        stated = source.stated_in(frequency_unit(tangent.f))
+        stated = source.stated_in(frequency_unit(_reach(tangent)))
         proof = _of_kinked_loss(tangent, limits, stated, sufficient)
     explanation = _explanation(proof, tangent, rows, stated, bounds)
     terms = absolute_sum(tangent.slope, tangent.f)
@@ -111,7 +111,7 @@ def by_stated_bounds(
         proof = _explaining_tangent(tangent, ends, stated)
     else:
         assert isinstance(tangent, KinkedLoss | MixedLoss)
-        stated = source.stated_in(frequency_unit(tangent.f))
+        stated = source.stated_in(frequency_unit(_reach(tangent)))
         proof = _of_kinked_loss(tangent, ends, stated, sufficient)
     if proof is None:
         return explanation
@@ -195,14 +195,15 @@ def _of_kinked_loss(
 
     unit = stated.unit
     # The square of a unit of slopes: a power of four.
-    price = 1.0 if unit == 1 else own_unit(float(absolute_sum(loss.slope, loss.f)) ** 0.5) ** 2
+    price = 1.0 if unit == 1 else own_unit(_size(loss) ** 0.5) ** 2
     ends = [form for form in bounds_of(stated.values, limits) if form.size]
     objective = loss.objective(stated.variable, limits, unit, price)
     problem = cp.Problem(cp.Minimize(objective), [*stated.forms, *ends])
     # Auxiliary variables of the constraints are not used in the objective: any value will do.
     point = {other: np.zeros(other.shape) for other in problem.variables()}
     # Units are powers of two: the point stays the same bits.
-    whole = certify_program(problem, {**point, stated.variable: loss.f / unit}, sufficient)
+    values = {**point, stated.variable: loss.f / unit}
+    whole = certify_program(problem, values, sufficient, reported_in=price)
     duals = {form.id: price * np.asarray(value) for form, value in whole.duals.items()}
     gap = price * whole.gap + loss.rounding(limits)
     if np.isinf(gap):
@@ -210,6 +211,35 @@ def _of_kinked_loss(
     # A slope of the variable counts in its unit, those of auxiliary variables in the same.
     left = price * whole.stationarity / unit
     return _Proof(gap, whole.reason, duals, _of_bounds(ends, limits, duals), left)
+
+
+def _reach(loss: KinkedLoss | MixedLoss) -> Array:
+    """Return how large each value is at the point, or where the loss's smooth part is smallest.
+
+    A price may hold all values at 0, and then the point says nothing about units.
+    """
+    sizes = np.abs(loss.f)
+    if isinstance(loss, KinkedLoss):
+        return sizes
+    bend = _bend(loss)
+    step = np.divide(loss.smooth.slope, bend, out=np.zeros(sizes.shape), where=bend > 0)
+    return np.maximum(sizes, np.abs(loss.f - step))
+
+
+def _size(loss: KinkedLoss | MixedLoss) -> float:
+    """Return how large the terms of a loss are near the point, a number for its units."""
+    reach = _reach(loss)
+    terms = float(absolute_sum(loss.slope, reach))
+    if isinstance(loss, KinkedLoss):
+        return terms
+    # Where parts balance each other, as at a minimum inside the set, their sum has no slope.
+    return terms + float(np.sum(_bend(loss) * reach**2))
+
+
+def _bend(loss: MixedLoss) -> Array:
+    """Return the second derivatives of the smooth part, 0 where they are not finite."""
+    modulus = np.broadcast_to(loss.smooth.modulus, loss.f.shape)
+    return np.where(np.isfinite(modulus), modulus, 0.0)
 
 
 def _of_bounds(ends: Sequence[Any], limits: Box, duals: Mapping[int, Any]) -> Array:

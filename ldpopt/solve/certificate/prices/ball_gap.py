@@ -32,6 +32,9 @@ from ldpopt.solve.formulation import Formulation
 
 Array = NDArray[np.float64]
 
+# Squares of differences between normals below this part of their own squares are rounding.
+_SAME = 1e-20
+
 
 def ball_gap(
     formulation: Formulation,
@@ -239,6 +242,11 @@ def _multiplier(
     along = (counted * turned * (slope - level)).sum(axis=-1)
     squares = (counted * turned**2).sum(axis=-1)
     mu = usable(np.maximum(-along, 0.0) / np.where(squares > 0, squares, 1.0))
+    # Values with one normal among them move together, whatever its price: the others settle it.
+    leaves_open = squares <= _SAME * (counted * of_normal**2).sum(axis=-1)
+    if leaves_open.any():
+        by_sums = tangent.settling(level - slope, middle - normal.vector, near)
+        mu = np.where(leaves_open, by_sums, mu)
     # Where n is open it takes what the slope misses.
     with np.errstate(over="ignore", invalid="ignore"):
         wanted = (level + mu[..., None] * middle - slope) / np.where(mu > 0, mu, 1.0)[..., None]
