@@ -4,8 +4,8 @@ The normal n of a ball or a row is computed from the point and the reference whe
 each sweep anew: that takes less time than to write it and to read it back. A value counts by its
 height h above its lower bound, or by nothing where n is open.
 
-The first two sweeps find a multiplier, and a part of the values is enough for them: at a minimum
-any two of these that no bound holds tell it. The third one bounds the gap, whatever it is.
+The first two sweeps find a multiplier, and a part of the values is enough for them: at a minimum it
+follows from any two values that no bound holds. The third one bounds the gap, whatever it is.
 """
 
 from __future__ import annotations

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-# Of how many blocks of a long vector one is looked at first for μ.
-_PART = 16
+# One block of so many of a long vector is looked at first, to find μ.
+_EVERY = 16
 
 # Distance to the reference, relative to the largest value, below which a value counts as equal to
 # it: closed forms put it there but for rounding. Any choice here proves something.
@@ -275,7 +275,7 @@ def _gap_of_long(
 ) -> SizedGap | None:
     """Return the bound of one long vector in compiled sweeps; see ``_add_normal``."""
     facing = _long_facing(cut, f)
-    bound = _bound_of_long(facing, slope, f, above, left, _PART)
+    bound = _bound_of_long(facing, slope, f, above, left, _EVERY)
     if bound is None or is_within(bound.gap, bound.terms, CLEAR):
         return bound
     # The few values that no bound holds may all be in the other blocks.
@@ -285,7 +285,7 @@ def _gap_of_long(
 def _bound_of_long(
     facing: _LongFacing, slope: Array, f: Array, above: Array, left: float, every: int
 ) -> SizedGap | None:
-    """Return the bound of the μ that one block of so many values tells."""
+    """Return the bound for the μ that follows from one block of so many."""
     from ldpopt.solve.acceptance import normal_kernels
 
     # What is infinite or no number in a part of the values is so in the sums over all.

@@ -183,9 +183,9 @@ def _pairs_gap(
     """Return the bound under any other order; None with caps."""
     from ldpopt.closed_form.partial_order_kernels import lift  # imports numba
 
-    parts = None
-    if not region.upper_count:
-        parts = _slope_in_order(formulation, start, f, order, region)
+    if region.upper_count:
+        return None
+    parts = _slope_in_order(formulation, start, f, order, region)
     if parts is None:
         return None
     slope, rise, total = parts
