@@ -499,7 +499,12 @@ def as_if_long():
     stack = ExitStack()
     stack.enter_context(mock.patch.object(closed_form.rows, "_LONG", 0))
     stack.enter_context(mock.patch.object(long_box, "is_enough", lambda gap, *_: np.isfinite(gap)))
-    for name, body in (("_SUMS", box_kernels._add_sums), ("_RISES", box_kernels._add_rises)):
+    bodies = {
+        "_SLOPES": box_kernels._write_slopes,
+        "_SUMS": box_kernels._add_sums,
+        "_RISES": box_kernels._add_rises,
+    }
+    for name, body in bodies.items():
         of_any_kind = {kind: partial(body, kind) for kind in box_kernels._KINDS}
         stack.enter_context(mock.patch.object(box_kernels, name, of_any_kind))
     return stack

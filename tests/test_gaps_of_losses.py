@@ -8,9 +8,12 @@ import pytest
 from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
 from ldpopt.constraints import Bounds, Fixed, Linear, Monotone, NonNegative, SumsTo, TopSet
 from ldpopt.losses.normalised import TiltedGaussianMLE
+from ldpopt.solve.acceptance.judge import judge
 from ldpopt.solve.certificate.bounds.kernels import BLOCK
 from ldpopt.solve.certificate.box import box, long_box, total_prices
 from ldpopt.solve.certificate.prices.pooled_gap import pooled_gap
+from ldpopt.solve.plan import Outcome, Plan
+from ldpopt.solve.status import Status
 from tests.test_certificate_soundness import as_if_long
 
 D = 40
@@ -211,3 +214,44 @@ def test_a_term_that_may_be_negative_takes_its_lowest_value_from_the_level():
 def test_a_sum_with_a_term_without_a_lowest_value_has_no_level():
     loss = losses.LeastSquares() + 0.1 * losses.BinomialMLE()
     assert loss.sublevel(np.asarray(1.0), UNARY) is None
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("spread", [1e-3, 1e-2, 0.05])
+def test_curvature_bounds_what_is_at_stake(loss, spread):
+    function, estimate = LOSSES[loss]
+    problem = Problem(function)
+    point = np.abs(SHARES + np.random.default_rng(8).normal(0, spread, D))
+    value = float(function.value(point, estimate))
+    at_zero = float(function.value(np.zeros(D), estimate))
+    terms = np.sum(np.abs(function.gradient(point, estimate) * point))
+    with as_if_long():
+        stake = long_box.least_stake(problem, estimate, point)
+    if loss.startswith(("divergence", "entropy")):
+        # Their slopes are no formula of numbers, and an end of the domain is at 0.
+        assert stake is None
+        return
+    assert 0 < stake <= (terms + abs(at_zero - value)) * (1 + 1e-12)
+
+
+def test_a_loss_that_may_be_infinite_at_zero_has_nothing_at_stake_there(monkeypatch):
+    problem = Problem(losses.GaussianMLE())
+    monkeypatch.setattr(long_box, "domain_of", lambda *_: (0.0, np.inf))
+    with as_if_long():
+        assert long_box.least_stake(problem, UNARY, np.full(D, 0.1)) is None
+
+
+def test_minima_without_constraints_are_accepted_without_a_value_of_the_loss(monkeypatch):
+    def value(*_):
+        raise AssertionError("the loss was evaluated")
+
+    for name in ("weighted MLE", "squares", "binomial"):
+        function, estimate = LOSSES[name]
+        problem = Problem(function)
+        solution = problem.solve(estimate, path="closed-form")
+        with as_if_long(), monkeypatch.context() as patched:
+            patched.setattr(type(function), "value", value)
+            outcome = Outcome(solution.frequencies)
+            plan = Plan("closed-form", "", problem, "")
+            judgement = judge(problem, solution.start, outcome, plan, "high")
+        assert judgement.status is Status.OPTIMAL

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from ldpopt import losses, oracles
 from ldpopt.closed_form import rows
-from ldpopt.solve.certificate.box.slopes import slope_of
+from ldpopt.solve.certificate.box.slopes import slope_of, swept_slope
 
 D = 40
 RNG = np.random.default_rng(4)
@@ -41,6 +41,11 @@ def test_they_are_the_gradient(name, monkeypatch):
     gradient = loss.gradient(f, start)
     steepest = np.abs(gradient[np.isfinite(gradient)]).max()
     assert_allclose(slope, gradient, rtol=1e-12, atol=1e-12 * steepest)
+    swept = swept_slope(loss, start, f)
+    # Two terms are no formula, and logarithms are computed before a sweep.
+    assert (swept is None) == (name == "a sum" or "divergence" in name)
+    if swept is not None:
+        assert swept[1] == pytest.approx(gradient @ f, rel=1e-12)
     # Sweeps over the data of neither are changed by what is written to it.
     slope[:] = 0
     assert_allclose(loss.gradient(f, start), gradient)

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from ldpopt import FrequencyEstimate, Problem, losses, oracles
 from ldpopt.constraints import Bounds, Monotone, NonNegative, SumsTo
 from ldpopt.losses import LeastSquares, TotalVariation
-from ldpopt.solve.acceptance.variation_gap import variation_gap
+from ldpopt.solve.acceptance.variation_gap import _FEW, _bound, _only_price, variation_gap
 from ldpopt.solve.certificate.box import box
 from ldpopt.solve.status import Status
 
@@ -45,9 +45,12 @@ def test_minima_are_proved_by_it_alone(name, order, price, monkeypatch):
     solution = problem.solve(RAW)
     assert solution.path == "closed-form"
     assert solution.status is Status.OPTIMAL
-    gap, terms = variation_gap(problem, solution.start, solution.frequencies)
+    point = solution.frequencies
+    gap, terms = variation_gap(problem, solution.start, point)
     assert gap.shape == terms.shape == (5,)
-    assert (gap <= 1e-13 * terms).all()
+    sizes = np.sum(np.abs(2 * (point - RAW) * point), axis=-1)
+    assert (terms <= (1 + 1e-12) * sizes).all()
+    assert (gap <= 1e-13 * sizes).all()
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -188,3 +191,23 @@ def test_at_any_large_price_the_mean_is_all_that_is_left(price):
     assert solution.status is Status.OPTIMAL
     means = np.mean(RAW, axis=-1, keepdims=True)
     assert_allclose(solution.frequencies, np.broadcast_to(means, RAW.shape), rtol=1e-14)
+
+
+def test_all_runs_are_looked_at_where_a_few_are_not_enough():
+    """The first runs are moved by more than rounding: the others tell a level that proves more."""
+    d = 6_000
+    generator = np.random.default_rng(5)
+    raw = np.repeat(generator.uniform(0.5, 1.5, 6), d // 6) + generator.normal(0, 0.1, d)
+    problem = Problem(LeastSquares() + 0.5 * TotalVariation(), [SumsTo(raw.sum())])
+    start = FrequencyEstimate(raw)
+    moved = problem.solve(start).frequencies.copy()
+    # Whole runs: a jump within one would cost its price.
+    runs = np.flatnonzero(np.diff(moved)) + 1
+    end = runs[runs > _FEW][0]
+    moved[:end] += 1e-5
+    moved[end:] -= 1e-5 * end / (d - end)
+    arguments = (problem, start, moved, problem.loss.smooth_part, _only_price(problem.loss))
+    of_a_few = _bound(*arguments, _FEW)
+    of_all = _bound(*arguments, d)
+    assert of_all.gap < of_a_few.gap / 1.05
+    assert variation_gap(problem, start, moved).gap == of_all.gap

@@ -18,6 +18,7 @@ from ldpopt.constraints import (
 )
 from ldpopt.solve.acceptance import judge as acceptance
 from ldpopt.solve.acceptance.vertex_gap import vertex_gap
+from ldpopt.solve.certificate.prices.tree_prices import lowest_means, smallest_product
 from ldpopt.solve.plan import Outcome, Plan
 from ldpopt.solve.status import Status
 
@@ -31,6 +32,7 @@ CHILDREN = np.flatnonzero(ABOVE >= 0)
 FALLING = np.stack([ABOVE[CHILDREN], CHILDREN], axis=1)
 ORDERS = {
     "chain": Monotone(np.random.default_rng(2).permutation(D)),
+    "chain in order": Monotone(np.arange(D)),
     "two chains": Monotone([(2, 5), (5, 1), (7, 3)]),
     "mode": Unimodal(mode=4),
     "roots highest": Monotone(FALLING),
@@ -47,6 +49,7 @@ BY_GROUP = np.where(np.isin(np.arange(D), [5, 6]), np.inf, np.linspace(0.13, 0.4
 SETS = {
     **{name: (*SIMPLEX, order) for name, order in ORDERS.items()},
     "chain, one cap": (Bounds(0.0, 0.15), SumsTo(1.0), ORDERS["chain"]),
+    "chain in order, caps": (Bounds(0.0, CAPS), SumsTo(1.0), ORDERS["chain in order"]),
     "chain, caps": (Bounds(0.0, CAPS), SumsTo(1.0), ORDERS["chain"]),
     "groups": (NonNegative(), GROUPS),
     "groups, a total": (*SIMPLEX, GROUPS),
@@ -254,3 +257,61 @@ def test_a_heavy_root_hides_nothing():
         assert excess > 0
         gap, terms = vertex_gap(problem, start, f)
         assert gap >= excess * (1 - 1e-6) - 1e-15 * terms
+
+
+@pytest.mark.parametrize("at", [0, 3, 1023, 1024, 1300, 2047, 2048, 2999])
+def test_the_least_mean_of_a_beginning_is_bounded_in_every_block(at):
+    slope = np.full(3_000, 1.0)
+    slope[at] = -1.0 - 2.0 * at
+    means = (np.cumsum(slope - 1.0)) / np.arange(1, 3_001)
+    (bound,) = lowest_means(slope[None], np.ones(1))
+    assert means.min() < 0
+    assert 2 * means.min() <= bound <= means.min()
+    # Beginnings whose sums are 0 have nothing to gain.
+    assert lowest_means(np.full((1, 3_000), 2.0), np.full(1, 2.0)) == 0
+
+
+@pytest.mark.parametrize("length", [1, 3, 1024, 1025, 2047, 3_001])
+def test_the_least_mean_of_a_beginning_is_bounded_among_any_slopes(length):
+    generator = np.random.default_rng(length)
+    slopes = generator.normal(0, 1, (400, length))
+    levels = generator.normal(0, 1, 400)
+    # A way down that ends anywhere, and a steeper one up: the lowest sum is in any part of a block.
+    begin = np.sort(generator.integers(0, length + 1, (400, 2)), axis=-1)
+    place = np.arange(length)
+    slopes -= 3.0 * ((begin[:, :1] <= place) & (place < begin[:, 1:]))
+    slopes += 9.0 * (place >= begin[:, 1:])
+    sums = np.cumsum(slopes - levels[:, None], axis=-1)
+    lowest = np.minimum((sums / (place + 1)).min(axis=-1), 0.0)
+    bound = lowest_means(slopes, levels)
+    assert (bound <= lowest + 1e-12).all()
+    assert (bound >= 2 * lowest - 1e-12).all()
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("at", [5, 1500, 2999])
+def test_slopes_that_are_no_numbers_bound_nothing(odd, at):
+    slope = np.full((2, 3_000), 2.0)
+    slope[1, at] = odd
+    assert_allclose(lowest_means(slope, np.ones(2)), [0.0, -np.inf])
+
+
+def test_all_blocks_of_a_chain_are_looked_at_where_a_few_are_not_enough():
+    """The first block has another mean slope than the rest: a bound at its level is too low."""
+    d = 4_000
+    f = np.repeat([4.0, 3.0, 2.0, 1.0], d // 4)[None]
+    slope = np.where(np.arange(d) < d // 4, 0.5, 0.25)[None]
+    arguments = (slope, f, np.full(d, 5.0), f.sum())
+    of_a_few = smallest_product(*arguments, np.array([-np.inf]))
+    of_all = smallest_product(*arguments, np.array([np.inf]))
+    # Never above the true minimum: all as far down the chain as it may be, all values equal.
+    assert of_a_few < of_all <= np.mean(slope) * f.sum() * (1 + 1e-12)
+    lowest = optimize.linprog(
+        slope[0],
+        A_ub=-Monotone(np.arange(d)).rows(d).matrix,
+        b_ub=np.zeros(d - 1),
+        A_eq=np.ones((1, d)),
+        b_eq=[f.sum()],
+        bounds=(0, 5),
+    )
+    assert of_all <= lowest.fun * (1 + 1e-9)

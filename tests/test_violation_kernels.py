@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from ldpopt.closed_form import rows
-from ldpopt.constraints import Bounds, GroupTotals, Hierarchy, Monotone
+from ldpopt.constraints import Bounds, GroupTotals, Hierarchy, Monotone, Unimodal
 from ldpopt.constraints.orders import Order
 from ldpopt.errors import InvalidInputError
 
@@ -16,6 +16,8 @@ CHILDREN = np.flatnonzero(PARENTS >= 0)
 UPPER = np.where(RANKS % 3 == 0, np.inf, 0.1 + 0.01 * RANKS)
 SETS = {
     "chain": Monotone(np.random.default_rng(2).permutation(D)),
+    "chain in order": Monotone(RANKS),
+    "mode": Unimodal(4),
     "part of a chain": Monotone([2, 9, 4, 1]),
     "pairs": Monotone(np.stack([PARENTS[CHILDREN], CHILDREN], axis=1)),
     "pairs from below": Monotone(np.stack([CHILDREN, PARENTS[CHILDREN]], axis=1)[::-1]),
@@ -71,6 +73,17 @@ def test_no_number_hides(name, odd, monkeypatch):
     f[RANKS, RANKS] = odd
     plain, compiled = both(SETS[name], f, monkeypatch)
     assert_allclose(compiled, plain, rtol=1e-14, atol=1e-16)
+
+
+@pytest.mark.parametrize("order", [Monotone(np.arange(700)), Unimodal(300)], ids=["chain", "mode"])
+@pytest.mark.parametrize("at", [0, 255, 256, 299, 300, 511, 512, 698])
+def test_each_step_between_neighbours_counts(order, at, monkeypatch):
+    """One step is the wrong way, in each block and between two."""
+    highest = 0 if isinstance(order, Monotone) else 300
+    f = -np.abs(np.arange(700.0) - highest)
+    f[[at, at + 1]] = f[[at + 1, at]]
+    plain, compiled = both(order, f, monkeypatch)
+    assert compiled == plain == 1.0
 
 
 @pytest.mark.parametrize("name", ["chain", "pairs", "both ends", "hierarchy", "groups"])

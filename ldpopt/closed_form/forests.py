@@ -11,7 +11,7 @@ Index = NDArray[np.int64]
 Narrow = NDArray[np.integer]
 
 # Lengths up to which every index of a vector, and one more, has 32 bits.
-_NARROW = np.iinfo(np.int32).max - 1
+_NARROW = np.iinfo(np.uint32).max - 1
 
 
 class FromAbove(NamedTuple):
@@ -52,9 +52,10 @@ def from_above(parents: Index) -> FromAbove:
 def narrow(index: Index) -> Narrow:
     """Return an index in 32 bits if it fits: to read 64 takes as long as the value that it names.
 
-    The indices of all vectors of the same length have the same type.
+    Its numbers have no sign: compiled code looks at each index that has one, as it may count from
+    the end. The indices of all vectors of the same length have the same type.
     """
-    return index.astype(np.int32) if len(index) <= _NARROW else index
+    return index.astype(np.uint32) if len(index) <= _NARROW else index
 
 
 def _leaves(above: Narrow) -> NDArray[np.bool_]:

@@ -160,6 +160,13 @@ class ForestOrder(Isotonic):
             return None
         return np.arange(len(self.parents)) if self._node is None else self._values_of_nodes
 
+    @property
+    def along_chain(self) -> Index | slice | None:
+        """As ``chain``; a slice where values stand in its order: then no vector is copied."""
+        if self.chain is None:
+            return None
+        return slice(None) if self._node is None else self.chain
+
     @cached_property
     def parents_of_values(self) -> Index:
         """The value above each value in its tree, -1 above roots; no two may be equal."""

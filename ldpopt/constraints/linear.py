@@ -243,7 +243,7 @@ class GroupTotals(Polyhedron):
         rows = locked_rows(f)
         disjoint = self.disjoint_groups(d)
         if disjoint is not None:
-            of_value = disjoint.of_value
+            of_value = disjoint.of_value.view(np.uint64)
             missed = violation_kernels.largest_misses_of_disjoint(rows, of_value, self.totals)
         else:
             members = (self._members, self._sizes)

@@ -171,18 +171,23 @@ class Near(Constraint):
 
     def _distance(self, f: Array) -> Array:
         """Return the norm of the distance from the reference, shape (...)."""
-        # In place: on long vectors fresh memory costs more than arithmetic.
-        away = np.asarray(f - self.reference)
-        if self.norm == 2:
-            away *= away
-            return np.asarray(np.sqrt(away.sum(axis=-1)))
-        np.abs(away, out=away)
-        if self.norm == np.inf:
-            return np.asarray(away.max(axis=-1))
-        # In the 1-norm alone: a deviation counts its weight.
-        if self.weights is not None:
-            away *= self.weights
-        return np.asarray(away.sum(axis=-1))
+        weights = np.ones(1) if self.weights is None else self.weights
+        result = np.zeros(f.shape[:-1])
+        # In parts and in place: on long vectors fresh memory costs more than arithmetic.
+        for _, (values, reference, weight) in parts_of(f, self.reference, weights):
+            away = np.asarray(values - reference)
+            if self.norm == 2:
+                result += np.einsum("...v,...v->...", away, away)
+                continue
+            np.abs(away, out=away)
+            if self.norm == np.inf:
+                result = np.maximum(result, away.max(axis=-1))
+                continue
+            # In the 1-norm alone: a deviation counts its weight.
+            if self.weights is not None:
+                away *= weight
+            result += away.sum(axis=-1)
+        return np.sqrt(result) if self.norm == 2 else result
 
     def box(self, d: int) -> tuple[Array, Array] | None:
         """Return the bounds of every value with the largest deviation as norm, else None."""

@@ -63,21 +63,26 @@ class Order(Polyhedron):
         return np.asarray(excess.max(axis=-1, initial=0.0))
 
     def _violation_of_long(self, f: Array) -> Array:
-        from ldpopt.constraints.violation_kernels import largest_rises  # imports numba
+        # Both import numba.
+        from ldpopt.constraints.violation_kernels import largest_rises, largest_steps
 
         d = f.shape[-1]
-        higher, lower = _kept_sides(self, d) if self.is_settled else self._sides(d)
-        return largest_rises(locked_rows(f), higher, lower).reshape(f.shape[:-1])
+        rows = locked_rows(f)
+        sides = _kept_sides(self, d) if self.is_settled else self._sides(d)
+        if sides is None:
+            return largest_steps(rows, 0, d - 1, 1.0).reshape(f.shape[:-1])
+        return largest_rises(rows, *sides).reshape(f.shape[:-1])
 
-    def _sides(self, d: int) -> tuple[Narrow, Narrow]:
+    def _sides(self, d: int) -> tuple[Narrow, Narrow] | None:
         """Return the higher and the lower value of each pair, in an order that suits memory.
 
         The pairs of a forest come in the order of the nodes below: vectors are then read forward,
-        in whatever order the pairs were stated.
+        in whatever order the pairs were stated. None where each value is above the one after it.
         """
         self.validate_for(d)
         if self.order is not None:
-            return narrow(self.order[:-1]), narrow(self.order[1:])
+            is_as_numbered = np.array_equal(self.order, np.arange(d))
+            return None if is_as_numbered else (narrow(self.order[:-1]), narrow(self.order[1:]))
         # An order of the user's own may leave it to us: compiled code would read beyond the vector.
         validate.whole_numbers("pairs", self.pairs(d), low=0, high=d - 1)
         forest = self.forest(d)
@@ -132,7 +137,7 @@ def _kept_isotonic(order: Order, d: int) -> ForestOrder | PartialOrder:
 
 
 @lru_cache(maxsize=4)
-def _kept_sides(order: Order, d: int) -> tuple[Narrow, Narrow]:
+def _kept_sides(order: Order, d: int) -> tuple[Narrow, Narrow] | None:
     # One solve needs them for each point that it judges.
     return order._sides(d)
 
@@ -248,11 +253,23 @@ class Unimodal(Order):
 
     def violation(self, f: Array) -> Array:
         """Return by how much a value exceeds its neighbour nearer to the mode."""
+        if is_long(f.shape[-1]):
+            return self._violation_of_long(f)
         excess = np.zeros(f.shape[:-1])
         # Two slices: pairs of all neighbours would be read one by one.
         for part, sign in ((f[..., : self.mode + 1], -1), (f[..., self.mode :], 1)):
             excess = np.maximum(excess, (sign * np.diff(part)).max(axis=-1, initial=0.0))
         return excess
+
+    def _violation_of_long(self, f: Array) -> Array:
+        from ldpopt.constraints.violation_kernels import largest_steps  # imports numba
+
+        # Compiled code would read beyond a vector without the mode.
+        self.validate_for(f.shape[-1])
+        rows = locked_rows(f)
+        rising = largest_steps(rows, 0, self.mode, -1.0)
+        falling = largest_steps(rows, self.mode, f.shape[-1] - 1, 1.0)
+        return np.maximum(rising, falling).reshape(f.shape[:-1])
 
     def forest(self, d: int) -> tuple[Index, int]:
         """Return the neighbour nearer to the mode as parent of each value."""

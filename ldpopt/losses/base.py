@@ -237,8 +237,12 @@ class Structure:
     is_penalty: ClassVar[bool] = False
     """Whether it measures f alone: over several measurements it then counts once."""
 
-    def priced_chain(self, d: int) -> NDArray[np.int64] | None:
-        """Return the chain of which it is the total variation; None for another function."""
+    @property
+    def priced_chain(self) -> NDArray[np.int64] | slice | None:
+        """The chain of which it is the total variation; None for another function.
+
+        All values as they stand are a slice: vectors need not be copied along it.
+        """
         return None
 
     def smoothing(self, d: int) -> Smoothing | None:
@@ -787,11 +791,13 @@ class WeightedSum(SeparableLoss):
         # Terms may stand in either order.
         for (weight, term), (price, other) in (parts, parts[::-1]):
             loss = term.separable
-            chain = other.priced_chain(d)
+            chain = other.priced_chain
             if loss is not None and chain is not None and loss.is_square:
                 has_one_weight = np.ndim(loss.square_weights) == 0
                 # The minimiser depends on the ratio of the two weights alone.
-                return Smoothing(loss, chain, price / weight) if has_one_weight else None
+                if not has_one_weight:
+                    return None
+                return Smoothing(loss, np.arange(d)[chain], price / weight)
         return None
 
     def moved(self, by: Array) -> Loss:

@@ -115,9 +115,10 @@ class TotalVariation(_Penalty):
         elif estimate.d < 2:
             raise InvalidInputError("TotalVariation() needs at least 2 values, got 1")
 
-    def priced_chain(self, d: int) -> Index:
-        """Return the chain."""
-        return np.arange(d) if self.order is None else self.order
+    @property
+    def priced_chain(self) -> Index | slice:
+        """The chain."""
+        return slice(None) if self.order is None else self.order
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ |f_u - f_v|."""

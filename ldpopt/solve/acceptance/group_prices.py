@@ -8,12 +8,13 @@ from numpy.typing import NDArray
 from ldpopt.closed_form.compiling import compiled
 
 Array = NDArray[np.float64]
-Index = NDArray[np.int64]
+# Without a sign: compiled code looks at each index that has one, as it may count from the end.
+Index = NDArray[np.uint64]
 
 
 @compiled
 def rises(slope: Array, f: Array, group: Index, totals: Array, caps: Array) -> Array:
-    """Return upper bounds of max g·(f - s) over s of the groups, and Σ |g f|, shape (trials, 2).
+    """Return upper bounds of max g·(f - s) over s of the groups, shape (trials,).
 
     Parameters
     ----------
@@ -31,7 +32,7 @@ def rises(slope: Array, f: Array, group: Index, totals: Array, caps: Array) -> A
     -----
     Two readings of all: one for the level of each group, one for what each value gains at it.
     """
-    result = np.empty((len(slope), 2))
+    result = np.empty(len(slope))
     for trial in range(len(slope)):
         if len(caps):
             result[trial] = _between_bounds(slope[trial], f[trial], group, totals, caps)
@@ -41,7 +42,7 @@ def rises(slope: Array, f: Array, group: Index, totals: Array, caps: Array) -> A
 
 
 @compiled
-def _without_caps(slope: Array, f: Array, group: Index, totals: Array) -> tuple[float, float]:
+def _without_caps(slope: Array, f: Array, group: Index, totals: Array) -> float:
     """Return the rise where all of a total goes where the slope of its group is lowest."""
     number = len(totals)
     lowest = np.full(number + 1, np.inf)
@@ -50,10 +51,9 @@ def _without_caps(slope: Array, f: Array, group: Index, totals: Array) -> tuple[
         # A branch that is hardly ever taken: nothing is written, and read back by a neighbour.
         if slope[v] < lowest[group[v]]:
             lowest[group[v]] = slope[v]
-    terms = 0.0
     # A value in no group has no end to go to.
     if lowest[number] < 0.0:
-        return np.inf, terms
+        return np.inf
     # Four sums per group take turns, as in ``violation_kernels``.
     sums = np.zeros((number + 1, 4))
     rise = 0.0
@@ -61,46 +61,57 @@ def _without_caps(slope: Array, f: Array, group: Index, totals: Array) -> tuple[
         # A lowest slope may be far from 0: taken off first, little cancels.
         rise += (slope[v] - lowest[group[v]]) * f[v]
         sums[group[v], v % 4] += f[v]
-        terms += abs(slope[v] * f[v])
     for k in range(number):
         rise += lowest[k] * (sums[k].sum() - totals[k])
-    return rise, terms
+    return rise
 
 
 @compiled
-def _between_bounds(
-    slope: Array, f: Array, group: Index, totals: Array, caps: Array
-) -> tuple[float, float]:
+def _between_bounds(slope: Array, f: Array, group: Index, totals: Array, caps: Array) -> float:
     """Return the rise where each value goes to the end that its slope above the level points to."""
     number = len(totals)
-    # Mass, moment and sum of each group side by side: they are in the cache together.
-    table = np.zeros((number + 1, 4))
-    for v in range(len(f)):
-        left = caps[v] - f[v]
-        nearer = f[v] if f[v] < left else left
-        weight = nearer if nearer > 0.0 else 0.0
-        of_group = table[group[v]]
-        of_group[0] += weight
-        of_group[1] += weight * slope[v]
-        of_group[2] += f[v]
-    # Values in no group have the level 0, and groups at their bounds may have any.
-    level = np.zeros(number + 1)
-    rise = 0.0
-    for k in range(number):
-        mass, moment, size, _ = table[k]
-        if mass > 0.0:
-            level[k] = moment / mass
-        rise += level[k] * (size - totals[k])
+    level = _levels(slope, f, group, number, caps)
     # No value of a group is above its total, which may be less than a cap or take its place.
     ceiling = np.full(number + 1, np.inf)
     ceiling[:number] = totals
-    terms = 0.0
+    # Four sums per group take turns, as in ``violation_kernels``.
+    sums = np.zeros((number + 1, 4))
+    rise = 0.0
     for v in range(len(f)):
-        residual = slope[v] - level[group[v]]
-        highest = ceiling[group[v]]
-        highest = caps[v] if caps[v] < highest else highest
+        k = group[v]
+        residual = slope[v] - level[k]
+        # Mostly most values are 0 and stay there.
+        if f[v] == 0.0 and residual >= 0.0:
+            continue
+        highest = caps[v] if caps[v] < ceiling[k] else ceiling[k]
         # A choice of one number from two: a branch would be guessed wrongly half of the time.
         end = 0.0 if residual >= 0.0 else highest
         rise += residual * (f[v] - end)
-        terms += abs(slope[v] * f[v])
-    return rise, terms
+        sums[k, v % 4] += f[v]
+    for k in range(number):
+        rise += level[k] * (sums[k].sum() - totals[k])
+    return rise
+
+
+@compiled
+def _levels(slope: Array, f: Array, group: Index, number: int, caps: Array) -> Array:
+    """Return the mean slope of each group, weighted by the distance to the nearer bound.
+
+    Values in no group have the level 0, and groups at their bounds may have any.
+    """
+    # Mass and moment of each group side by side: they are in the cache together.
+    table = np.zeros((number + 1, 2))
+    for v in range(len(f)):
+        left = caps[v] - f[v]
+        weight = f[v] if f[v] < left else left
+        # Mostly most values of a long vector are at a bound: of these nothing else is read.
+        if weight > 0.0:
+            of_group = table[group[v]]
+            of_group[0] += weight
+            of_group[1] += weight * slope[v]
+    level = np.zeros(number + 1)
+    for k in range(number):
+        mass, moment = table[k]
+        if mass > 0.0:
+            level[k] = moment / mass
+    return level

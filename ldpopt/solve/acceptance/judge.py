@@ -39,7 +39,7 @@ from ldpopt.solve.acceptance.vertex_gap import vertex_gap
 from ldpopt.solve.certificate import certify
 from ldpopt.solve.certificate.bounds.evidence import VANISHING, SizedGap, is_within
 from ldpopt.solve.certificate.box import box, few_values
-from ldpopt.solve.certificate.box.long_box import long_bound
+from ldpopt.solve.certificate.box.long_box import least_stake, long_bound
 from ldpopt.solve.certificate.certificate import (
     scale_of,
     share_at_stake,
@@ -54,6 +54,10 @@ from ldpopt.solve.plan import Outcome, Plan
 from ldpopt.solve.status import ACCURACIES, Accuracy, Status, Tolerances
 
 Array = NDArray[np.float64]
+
+
+# Values of a long vector that are looked at before all of them.
+_SOME = 4096
 
 
 class Judgement(NamedTuple):
@@ -131,10 +135,11 @@ def _is_met(
     is_usual = total is not None and abs(total) >= 1
     if largest == 0 or (is_usual and largest <= tolerances.violation):
         return True
-    # Huge frequencies of one trial excuse nothing in another.
-    size = np.maximum(point.max(axis=-1), -point.min(axis=-1))
-    if np.all(violation <= tolerances.violation * size):
-        return True
+    # Huge frequencies of one trial excuse nothing in another. Some values are mostly large enough.
+    for values in (point[..., :_SOME], point):
+        size = np.maximum(values.max(axis=-1), -values.min(axis=-1))
+        if np.all(violation <= tolerances.violation * size):
+            return True
     # The size of a set may take a look at all its numbers.
     return largest <= tolerances.violation * formulation.size(start)
 
@@ -156,7 +161,7 @@ def _bound(
         # Compiled sweeps over long vectors take no longer than a gradient and what follows from it.
         proof = long_bound(formulation, start, point)
         if proof is not None:
-            return SizedGap(proof.gap, proof.terms)
+            return _sized(formulation, start, point, SizedGap(proof.gap, proof.terms), tolerance)
         quick = quick_gap(formulation, start, point)
         if quick is not None:
             return quick
@@ -193,6 +198,24 @@ def _bound(
         return _by_programs(formulation, start, point, tolerance)
     certificate = certify(formulation, start, point)
     return SizedGap(certificate.gap, certificate.scale)
+
+
+def _sized(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    point: Array,
+    bound: SizedGap,
+    tolerance: float,
+) -> SizedGap:
+    """Return a bound in units of what is at stake where that proves it, and the slopes do not.
+
+    All slopes vanish at a minimum without constraints.
+    """
+    if _is_small(bound, tolerance):
+        return bound
+    stake = least_stake(formulation, start, point)
+    in_stake = None if stake is None else SizedGap(bound.gap, np.asarray(stake))
+    return in_stake if in_stake is not None and _is_small(in_stake, tolerance) else bound
 
 
 def _is_small(bound: SizedGap | None, tolerance: float) -> bool:

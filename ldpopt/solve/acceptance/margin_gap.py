@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.solve.acceptance.quick_gap import inner, is_near_end, smallest
+from ldpopt.solve.acceptance.quick_gap import inner, slope_and_product, smallest
 from ldpopt.solve.certificate.bounds.evidence import SizedGap
-from ldpopt.solve.certificate.box.slopes import slope_of
 from ldpopt.solve.certificate.prices.margin_prices import margins_of, multipliers_of
 from ldpopt.solve.formulation import Formulation
 
@@ -42,13 +41,13 @@ def margin_gap(formulation: Formulation, start: FrequencyEstimate, point: Array)
     """
     loss = formulation.loss
     margins = margins_of(formulation.constraints, start.d)
-    if margins is None or loss.smooth_part is not loss or is_near_end(formulation, start, point):
+    if margins is None or loss.smooth_part is not loss:
         return None
     modulus = smallest(loss.curvature(start))
-    if modulus <= 0:
+    sloped = None if modulus <= 0 else slope_and_product(loss, start, point)
+    if sloped is None:
         return None
-    slope = slope_of(loss, start, point)
-    rise = inner(slope, point)
+    slope, rise = sloped
     if not np.isfinite(rise).all():
         return None
     tables = margins.tables(point)

@@ -27,7 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses import Loss
 from ldpopt.solve.certificate.bounds.evidence import SizedGap, weighted_sum
+from ldpopt.solve.certificate.box.slopes import plain_slope, swept_slope
 from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]
@@ -53,7 +55,7 @@ def quick_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
         f, of the estimate's shape.
     """
     loss = formulation.loss
-    if loss.smooth_part is not loss or is_near_end(formulation, start, point):
+    if loss.smooth_part is not loss or is_near_end(loss, start, point):
         return None
     return gap_of_slopes(formulation, start, point, lambda: loss.gradient(point, start))
 
@@ -93,13 +95,30 @@ def _bounded_gap(
     return _capped_gap(slopes(), point, region, total)
 
 
-def is_near_end(formulation: Formulation, start: FrequencyEstimate, point: Array) -> bool:
+def is_near_end(loss: Loss, start: FrequencyEstimate, point: Array) -> bool:
     """Return whether a value has come to the end of the interval in which the loss is finite."""
-    loss = formulation.loss
     first, last = loss.domain(loss.constants(start))
     # The infinities are looked at first: most losses have no end, and need no pass.
     is_low = first > -np.inf and point.min() - first <= _END
     return bool(is_low or (last < np.inf and last - point.max() <= _END))
+
+
+def slope_and_product(
+    loss: Loss, start: FrequencyEstimate, point: Array
+) -> tuple[Array, Array] | None:
+    """Return the gradient g and g·f; None near the end of the loss's domain.
+
+    The gradient may be written to. Infinite slopes are left to the products with f, which are then
+    no numbers either.
+    """
+    swept = swept_slope(loss, start, point)
+    if swept is not None:
+        slope, product = swept
+        return slope, np.asarray(product)
+    if is_near_end(loss, start, point):
+        return None
+    slope = plain_slope(loss, start, point)
+    return slope, inner(slope, point)
 
 
 def _simplex_gap(gradient: Array, f: Array, region: Region, total: float) -> SizedGap:

@@ -17,12 +17,15 @@ from numpy.typing import NDArray
 from ldpopt.closed_form.parts import absolute_sum
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
-from ldpopt.solve.acceptance.quick_gap import gap_of_slopes, is_near_end
-from ldpopt.solve.certificate.bounds.evidence import SizedGap
+from ldpopt.solve.acceptance.quick_gap import gap_of_slopes, slope_and_product
+from ldpopt.solve.certificate.bounds.evidence import CLEAR, SizedGap, is_within
 from ldpopt.solve.certificate.box.slopes import slope_of
-from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]
+
+# Values between their bounds that tell the level of all.
+_FEW = 1024
 
 
 def variation_gap(
@@ -44,44 +47,74 @@ def variation_gap(
     Cost: the gradient, and two passes along the chain.
     """
     loss = formulation.loss
-    d = start.d
     smooth = loss.smooth_part
-    priced = _only_price(loss, d)
-    if smooth is None or priced is None or not loss.convex:
+    priced = _only_price(loss)
+    if smooth is None or priced is None or not loss.convex or not formulation.is_box(start.d):
         return None
-    if not formulation.is_box(d) or is_near_end(formulation, start, point):
+    # At a minimum all runs between their bounds have one level: mostly a few of them tell it.
+    bound = None
+    for enough in sorted({min(_FEW, start.d), start.d}):
+        bound = _bound(formulation, start, point, smooth, priced, enough)
+        if bound is None or is_within(bound.gap, bound.terms, CLEAR):
+            break
+    return bound
+
+
+def _bound(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    point: Array,
+    smooth: Loss,
+    priced: _Price,
+    enough: int,
+) -> SizedGap | None:
+    """Return the bound at the level that so many values tell."""
+    sloped = slope_and_product(smooth, start, point)
+    # An infinite slope makes the product no finite number.
+    if sloped is None or not np.isfinite(sloped[1]).all():
         return None
-    slope = slope_of(smooth, start, point)
-    # Not a number either.
-    if not (np.isfinite(slope.min()) and np.isfinite(slope.max())):
+    slope, product = sloped
+    _level_along(priced, slope, point, formulation.region(start.d), enough)
+    bound = gap_of_slopes(formulation, start, point, lambda: slope)
+    if bound is None:
         return None
-    terms = absolute_sum(slope, point)
+    gap = np.maximum(bound.gap, 0.0)
+    # In units of the slopes without those of the price, which may cancel them.
+    terms = np.abs(product)
+    if not is_within(gap, terms, CLEAR):
+        terms = absolute_sum(slope_of(smooth, start, point), point)
+    return SizedGap(gap, terms)
+
+
+def _level_along(priced: _Price, slope: Array, point: Array, region: Region, enough: int) -> None:
+    """Add a subgradient of the price to slopes, in place."""
     from ldpopt.solve.certificate.bounds.variation_kernel import add_pulls
 
-    region = formulation.region(d)
     none = np.empty(0)
-    rows = np.ascontiguousarray(slope.reshape(-1, d))
+    chain = priced.chain
+    rows = slope.reshape(-1, slope.shape[-1])
+    # A chain of all values as they stand is a slice, and these are then views.
+    along = np.ascontiguousarray(rows[:, chain])
     add_pulls(
-        rows,
-        np.ascontiguousarray(point.reshape(-1, d)),
-        priced.chain,
+        along,
+        np.ascontiguousarray(point.reshape(rows.shape)[:, chain]),
         priced.price,
-        region.lower if region.lower_count else none,
-        region.upper if region.upper_count else none,
+        np.ascontiguousarray(region.lower[chain]) if region.lower_count else none,
+        np.ascontiguousarray(region.upper[chain]) if region.upper_count else none,
+        enough,
     )
-    bound = gap_of_slopes(formulation, start, point, lambda: rows.reshape(point.shape))
-    # In units of the slopes without those of the price, which may cancel them.
-    return None if bound is None else SizedGap(np.maximum(bound.gap, 0.0), terms)
+    if not isinstance(chain, slice):
+        rows[:, chain] = along
 
 
 class _Price(NamedTuple):
     """A chain, and what a unit of variation along it costs in the loss."""
 
-    chain: NDArray[np.int64]
+    chain: NDArray[np.int64] | slice
     price: float
 
 
-def _only_price(loss: Loss, d: int) -> _Price | None:
+def _only_price(loss: Loss) -> _Price | None:
     """Return the price on variation where that is the only part of a loss with kinks."""
     kinked = [
         (weight, term)
@@ -91,5 +124,5 @@ def _only_price(loss: Loss, d: int) -> _Price | None:
     if len(kinked) != 1:
         return None
     ((price, term),) = kinked
-    chain = term.priced_chain(d)
+    chain = term.priced_chain
     return None if chain is None else _Price(chain, float(price))

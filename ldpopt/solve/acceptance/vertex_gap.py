@@ -51,9 +51,8 @@ from ldpopt.closed_form.rows import is_long
 from ldpopt.constraints import Constraint, Hierarchy
 from ldpopt.constraints.isotonic import ForestOrder, PartialOrder
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.solve.acceptance.quick_gap import Moments, inner, is_near_end, plane_gap, smallest
+from ldpopt.solve.acceptance.quick_gap import Moments, plane_gap, slope_and_product, smallest
 from ldpopt.solve.certificate.bounds.evidence import CLEAR, SizedGap, is_within
-from ldpopt.solve.certificate.box.slopes import slope_of
 from ldpopt.solve.certificate.prices.pooled_gap import structure_of, with_rest
 from ldpopt.solve.formulation import Formulation, Region
 
@@ -99,16 +98,6 @@ def _has_zeros(region: Region, d: int) -> bool:
     return region.lower_count == d and region.lower_is_zero
 
 
-def _slope(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Array | None:
-    """Return the gradient; None near the end of the loss's domain.
-
-    Infinite slopes are left to the products with f, which are then no numbers either.
-    """
-    if is_near_end(formulation, start, point):
-        return None
-    return slope_of(formulation.loss, start, point)
-
-
 def _is_covered(constraint: Constraint, d: int) -> bool:
     """Return whether a constraint is an order, a hierarchy or disjoint groups."""
     # Of the very type: a class derived from it may state another set.
@@ -128,10 +117,10 @@ def _slope_in_order(
     total = region.total
     if order.has_equal_values or not _has_zeros(region, start.d):
         return None
-    slope = None if total is None or total <= 0 else _slope(formulation, start, f)
-    if slope is None or total is None:
+    sloped = None if total is None or total <= 0 else slope_and_product(formulation.loss, start, f)
+    if sloped is None or total is None:
         return None
-    rise = inner(slope, f)
+    slope, rise = sloped
     return (slope, rise, total) if np.isfinite(rise).all() else None
 
 
@@ -143,11 +132,11 @@ def _forest_gap(
     region: Region,
 ) -> SizedGap | None:
     """Return the bound under an order of trees."""
-    from ldpopt.solve.certificate.prices.tree_prices import lowest_sums, smallest_product
+    from ldpopt.solve.certificate.prices.tree_prices import lowest_sums
 
-    caps = region.upper
+    chain = order.along_chain
     # Caps cut sets of branches in ways of their own: only those of a chain are in a line.
-    if region.upper_count and order.chain is None:
+    if region.upper_count and chain is None:
         return None
     parts = _slope_in_order(formulation, start, f, order, region)
     if parts is None:
@@ -155,22 +144,40 @@ def _forest_gap(
     slope, rise, total = parts
     d = f.shape[-1]
     slopes = slope.reshape(-1, d)
-    chain = order.chain
     if chain is None:
         level = (rise / total).reshape(-1)
         values = order.values_from_above
         lowest = lowest_sums(slopes, level, values.labels, values.above, order.sign)
         gap = total * np.maximum(-lowest.reshape(rise.shape), 0.0)
     else:
-        enough = (rise - CLEAR * np.abs(rise)).reshape(-1)
-        product = smallest_product(slopes, f.reshape(-1, d), caps, total, chain, enough)
-        gap = np.maximum(rise - product.reshape(rise.shape), 0.0)
-    # The products may cancel, and then say little of their size. A gap that is small beside |g·f|
-    # is small beside Σ |g_v f_v| too.
-    terms = np.abs(rise)
-    if not is_within(gap, terms, CLEAR):
-        terms = absolute_sum(slope, f)
-    return SizedGap(np.asarray(gap), terms)
+        along = np.ascontiguousarray(slopes[:, chain])
+        values_along = np.ascontiguousarray(f.reshape(-1, d)[:, chain])
+        caps = region.upper[chain] if region.upper_count else None
+        gap = _chain_gap(along, values_along, caps, rise.reshape(-1), total)
+        gap = gap.reshape(rise.shape)
+    return SizedGap(np.asarray(gap), _terms(gap, rise, slope, f))
+
+
+def _terms(gap: Array, product: Array, slope: Array, f: Array) -> Array:
+    """Return |g·f| where it is clear that a gap is small beside it, and Σ |g_v f_v| elsewhere.
+
+    The products may cancel, and then say little of their size; else they are known already.
+    """
+    terms = np.abs(product)
+    return terms if is_within(gap, terms, CLEAR) else absolute_sum(slope, f)
+
+
+def _chain_gap(slopes: Array, f: Array, caps: Array | None, rise: Array, total: float) -> Array:
+    """Return the bounds of several trials along a chain, the highest value first, (trials,)."""
+    from ldpopt.solve.certificate.prices.tree_prices import lowest_means, smallest_product
+
+    if caps is None:
+        gap = -total * lowest_means(slopes, rise / total)
+        if is_within(gap, np.abs(rise), CLEAR):
+            return gap
+        caps = np.full(f.shape[-1], np.inf)
+    enough = rise - CLEAR * np.abs(rise)
+    return np.maximum(rise - smallest_product(slopes, f, caps, total, enough), 0.0)
 
 
 def _pairs_gap(
@@ -212,19 +219,21 @@ def _groups_gap(
     """Return the bound on groups; None for short vectors and other bounds."""
     if not is_long(start.d) or not _has_zeros(region, start.d):
         return None
-    slope = _slope(formulation, start, point)
-    if slope is None:
+    sloped = slope_and_product(formulation.loss, start, point)
+    if sloped is None:
+        return None
+    slope, product = sloped
+    if not np.isfinite(product).all():
         return None
     from ldpopt.solve.acceptance.group_prices import rises
 
     whole = with_rest(groups, region.total)
     shape = (-1, start.d)
     caps = region.upper if region.upper_count else np.empty(0)
-    bounds = rises(slope.reshape(shape), point.reshape(shape), whole.of_value, whole.totals, caps)
-    if not np.isfinite(bounds[:, 1]).all():
-        return None
-    gap, terms = bounds.T.reshape(2, *point.shape[:-1])
-    return SizedGap(np.maximum(gap, 0.0), terms)
+    of_value = whole.of_value.view(np.uint64)
+    rise = rises(slope.reshape(shape), point.reshape(shape), of_value, whole.totals, caps)
+    gap = np.maximum(rise, 0.0).reshape(product.shape)
+    return SizedGap(gap, _terms(gap, product, slope, point))
 
 
 def _hierarchy_gap(
@@ -239,15 +248,15 @@ def _hierarchy_gap(
     is_free = not region.lower_count
     if total is None or region.upper_count or not (is_free or _has_zeros(region, start.d)):
         return None
-    slope = _slope(formulation, start, point)
-    if slope is None:
+    sloped = slope_and_product(formulation.loss, start, point)
+    if sloped is None:
+        return None
+    slope, rise = sloped
+    if not np.isfinite(rise).all():
         return None
     from ldpopt.solve.certificate.prices.tree_prices import add_from_above, moments_of_leaves
 
     d = start.d
-    rise = inner(slope, point)
-    if not np.isfinite(rise).all():
-        return None
     nodes = tree.nodes_from_above
     is_leaf = nodes.is_leaf
     rows = (slope.reshape(-1, d), point.reshape(-1, d))

@@ -126,11 +126,11 @@ def _variation(weight: float, penalty: TotalVariation, of: str, names: Names) ->
 
     def cancelling(rest: Array) -> dict[str, Array]:
         # Along the chain each slope is the one before and what the value between has left over.
-        along = rest[penalty.priced_chain(len(rest))]
+        along = rest[penalty.priced_chain]
         return {slopes.name: np.cumsum(along)[:-1]}
 
     def differences(d: int) -> dict[str, Array]:
-        return {matrix.name: np.diff(np.eye(d)[penalty.priced_chain(d)], axis=0)}
+        return {matrix.name: np.diff(np.eye(d)[penalty.priced_chain], axis=0)}
 
     return PricedPart(
         gradient=sum_over(matrix[index, V] * slope, index),
@@ -140,7 +140,7 @@ def _variation(weight: float, penalty: TotalVariation, of: str, names: Names) ->
             slopes.name: f"slopes of {factor}|difference|",
         },
         data=differences,
-        ranges=lambda d: {index.name: len(penalty.priced_chain(d)) - 1},
+        ranges=lambda d: {index.name: len(np.arange(d)[penalty.priced_chain]) - 1},
         slopes=cancelling,
     )
 

@@ -153,10 +153,7 @@ class _Variation(SharedKinks):
 
     def __init__(self, term: TotalVariation, point: Point, weight: float, target: Array) -> None:
         super().__init__(point, weight)
-        chain = term.priced_chain(point.f.shape[-1])
-        is_whole = term.order is None
-        # Of all values in their own order a view is enough.
-        self._chain: Any = slice(None) if is_whole else chain
+        self._chain: Any = term.priced_chain
         self._jumps = np.diff(point.f[:, self._chain], axis=-1)
 
     def _signs(self, near: float) -> Array:

@@ -42,7 +42,7 @@ def running_pulls(residual: Array, signs: Array, limit: Array, pulls: Array) -> 
 
 @compiled
 def add_pulls(
-    slope: Array, f: Array, chain: Index, price: float, lower: Array, upper: Array
+    slope: Array, f: Array, price: float, lower: Array, upper: Array, enough: int
 ) -> None:
     """Add the subgradient of price Σ |f_{i+1} - f_i| that levels the slopes along a chain.
 
@@ -55,59 +55,78 @@ def add_pulls(
     Parameters
     ----------
     slope
-        The gradient of the rest of the loss, shape (trials, d), which is overwritten.
+        The gradient of the rest of the loss along the chain, shape (trials, m), which is
+        overwritten.
     f
-        The points, shape (trials, d).
-    chain
-        The values along which variation is counted.
+        The points along the chain, shape (trials, m).
     price
-        What a unit of it costs.
+        What a unit of variation costs.
     lower, upper
-        Bounds, shape (d,), or of no length without bounds.
+        Bounds along the chain, shape (m,), or of no length without bounds.
+    enough
+        How many values between their bounds tell the level.
     """
-    last = len(chain) - 1
     for trial in range(len(f)):
-        moment = 0.0
-        count = 0
-        # The level is between the means of runs at upper and at lower bounds.
-        highest = -np.inf
-        lowest = np.inf
+        level = _level(slope[trial], f[trial], price, lower, upper, enough)
+        _pass_on(slope[trial], f[trial], price, level)
+
+
+@compiled
+def _level(slope: Array, f: Array, price: float, lower: Array, upper: Array, enough: int) -> float:
+    """Return the mean slope of runs between their bounds, at which a minimum has all of them.
+
+    No further runs are looked at when these have as many values as are enough.
+    """
+    last = len(f) - 1
+    moment = 0.0
+    count = 0
+    # The level is between the means of runs at upper and at lower bounds.
+    highest = -np.inf
+    lowest = np.inf
+    size = 0.0
+    length = 0
+    before = 0.0
+    for i in range(last + 1):
+        value = f[i]
+        size += slope[i]
+        length += 1
+        after = 0.0
+        if i < last:
+            following = f[i + 1]
+            if following == value:
+                continue
+            after = price if following > value else -price
+        is_low = len(lower) > 0 and value <= lower[i]
+        is_high = len(upper) > 0 and value >= upper[i]
+        passed_on = size + before - after
+        if not is_low and not is_high:
+            moment += passed_on
+            count += length
+            if count >= enough:
+                break
+        elif not is_high:
+            lowest = min(lowest, passed_on / length)
+        elif not is_low:
+            highest = max(highest, passed_on / length)
+        before = after
         size = 0.0
         length = 0
-        before = 0.0
-        for i in range(last + 1):
-            v = chain[i]
-            value = f[trial, v]
-            size += slope[trial, v]
-            length += 1
-            after = 0.0
-            if i < last:
-                following = f[trial, chain[i + 1]]
-                if following == value:
-                    continue
-                after = price if following > value else -price
-            is_low = len(lower) > 0 and value <= lower[v]
-            is_high = len(upper) > 0 and value >= upper[v]
-            passed_on = size + before - after
-            if not is_low and not is_high:
-                moment += passed_on
-                count += length
-            elif not is_high:
-                lowest = min(lowest, passed_on / length)
-            elif not is_low:
-                highest = max(highest, passed_on / length)
-            before = after
-            size = 0.0
-            length = 0
-        level = moment / count if count > 0 else min(max(0.0, highest), lowest)
-        before = 0.0
-        for i in range(last + 1):
-            v = chain[i]
-            after = 0.0
-            if i < last:
-                after = min(max(before + (slope[trial, v] - level), -price), price)
-                step = f[trial, chain[i + 1]] - f[trial, v]
-                if step != 0.0:
-                    after = price if step > 0 else -price
-            slope[trial, v] += before - after
-            before = after
+    return moment / count if count > 0 else min(max(0.0, highest), lowest)
+
+
+@compiled
+def _pass_on(slope: Array, f: Array, price: float, level: float) -> None:
+    """Turn slopes into those with the subgradient in which each value passes on what it has."""
+    last = len(f) - 1
+    before = 0.0
+    for i in range(last):
+        beyond = before + (slope[i] - level)
+        # Choices of one number from two: branches would be guessed wrongly half of the time.
+        after = beyond if beyond < price else price
+        after = after if after > -price else -price
+        # There are few jumps in what a price on them has smoothed.
+        if f[i + 1] != f[i]:
+            after = price if f[i + 1] > f[i] else -price
+        slope[i] += before - after
+        before = after
+    slope[last] += before

@@ -1,4 +1,4 @@
-"""The two sweeps over a long vector on a box, compiled for each kind of loss. Imports numba.
+"""The sweeps over a long vector on a box, compiled for each kind of loss. Imports numba.
 
 ``kernels`` reads slopes, errors and curvatures from memory. Here they are computed from point and
 estimate where they are used, in each sweep anew: that takes a fraction of the time in which a
@@ -103,11 +103,22 @@ def sums(formula: Formula, f: Array, ends: tuple[float, float], bounds: Box) -> 
     return Sums(terms, size, error, size if are_distances else mass, moment, 0.0, 0.0)
 
 
-def slopes(formula: Formula, f: Array) -> Array:
-    """Return the computed slopes of one vector of shape (d,), for any kind but LOGARITHMS."""
+def slopes(formula: Formula, f: Array) -> tuple[Array, float]:
+    """Return the slopes g of one vector, for any kind but LOGARITHMS, and g·f as computed."""
     result = np.empty(len(f))
-    _write_slopes(formula.kind, f, formula.first, formula.second, formula.numbers, result)
-    return result
+    lane = np.zeros(BLOCK)
+    data = (formula.first, formula.second)
+    _SLOPES[formula.kind](f, *data, formula.numbers, result, lane)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return result, float(np.sum(lane))
+
+
+def bend(formula: Formula, f: Array) -> float:
+    """Return ½ Σ_v m_v f_v² with the curvatures m of a formula, for any kind but LOGARITHMS."""
+    lane = np.zeros(BLOCK)
+    _add_bends(formula.kind, f, formula.first, formula.second, formula.numbers, lane)
+    with np.errstate(over="ignore"):
+        return 0.5 * float(np.sum(lane))
 
 
 def rise(formula: Formula, f: Array, price: float, limits: Box) -> float:
@@ -248,11 +259,41 @@ def _further_error(kind: int, x: float, slope: float, numbers: Numbers) -> float
 
 @compiled
 def _write_slopes(
-    kind: int, f: Array, first: Array, second: Array, numbers: Numbers, result: Array
+    kind: int,
+    f: Array,
+    first: Array,
+    second: Array,
+    numbers: Numbers,
+    result: Array,
+    lane: Array,
 ) -> None:
-    """Write the slope of each value: memory is slower than the choice between kinds."""
-    for v in range(len(f)):
-        result[v] = _slope(kind, f[v], first[v], second[v], numbers)
+    """Write the slope of each value, and add its products to a lane."""
+    for start in range(0, len(f), BLOCK):
+        count = min(BLOCK, len(f) - start)
+        values = f[start : start + count]
+        firsts = first[start : start + count]
+        seconds = second[start : start + count]
+        written = result[start : start + count]
+        for k in range(count):
+            slope = _slope(kind, values[k], firsts[k], seconds[k], numbers)
+            written[k] = slope
+            lane[k] += slope * values[k]
+
+
+@compiled
+def _add_bends(
+    kind: int, f: Array, first: Array, second: Array, numbers: Numbers, lane: Array
+) -> None:
+    """Add m x² of each place in a block to a lane."""
+    for start in range(0, len(f), BLOCK):
+        count = min(BLOCK, len(f) - start)
+        values = f[start : start + count]
+        firsts = first[start : start + count]
+        seconds = second[start : start + count]
+        for k in range(count):
+            x = values[k]
+            m = _curvature(kind, x, firsts[k], seconds[k], numbers)
+            lane[k] += (m if m < STEEP else STEEP) * (x * x)
 
 
 @compiled
@@ -361,6 +402,18 @@ def _add_rises(
             lane[k] += larger
 
 
+def _slopes_of(kind: int) -> Callable[..., None]:
+    """Return the sweep that writes slopes for one kind, compiled when it is used first."""
+
+    @compiled
+    def sweep(
+        f: Array, first: Array, second: Array, numbers: Numbers, result: Array, lane: Array
+    ) -> None:
+        _write_slopes(kind, f, first, second, numbers, result, lane)
+
+    return sweep
+
+
 def _sums_of(kind: int) -> Callable[..., None]:
     """Return the first sweep for one kind, compiled when it is used first."""
 
@@ -400,5 +453,6 @@ def _rises_of(kind: int) -> Callable[..., None]:
 
 
 _KINDS = (SQUARES, WEIGHTED_SQUARES, VARIANCES, BINOMIAL, MULTINOMIAL, LOGARITHMS, HUBER)
+_SLOPES: Mapping[int, Callable[..., None]] = {kind: _slopes_of(kind) for kind in _KINDS}
 _SUMS: Mapping[int, Callable[..., None]] = {kind: _sums_of(kind) for kind in _KINDS}
 _RISES: Mapping[int, Callable[..., None]] = {kind: _rises_of(kind) for kind in _KINDS}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ldpopt.closed_form.rows import is_long
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.solve.certificate.bounds.competitors import ends_of, reach_of_box
+from ldpopt.solve.certificate.bounds.competitors import domain_of, ends_of, reach_of_box
 from ldpopt.solve.certificate.bounds.dual import usable
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.box.total_prices import (
@@ -52,6 +52,31 @@ def long_bound(formulation: Formulation, start: FrequencyEstimate, point: Array)
             return None
         proofs.append(proof)
     return Bound(*(np.reshape(column, shape) for column in zip(*proofs, strict=True)))
+
+
+def least_stake(formulation: Formulation, start: FrequencyEstimate, point: Array) -> float | None:
+    """Return a lower bound of Σ |g_v f_v| + |L(0) - L(f)| of one long vector, in one sweep.
+
+    A convex loss is at least L(f) - g·f + ½ Σ m_v f_v² at 0, with curvatures m that hold between 0
+    and f. So the bound is ½ Σ m_v f_v²: it needs no value of the loss, and does not vanish with the
+    slopes. None for short vectors, several, other losses, and where L(0) is infinite.
+    """
+    if point.ndim > 1 or not is_long(start.d):
+        return None
+    # Both import numba.
+    from ldpopt.solve.certificate.box import box_kernels
+    from ldpopt.solve.certificate.box.formulas import Point, formula_of
+
+    first, last = domain_of(formulation.loss, start)
+    if not first < 0 < last:
+        return None
+    smallest = float(point.min())
+    largest = float(point.max())
+    around = Point(start, point, smallest, largest, min(smallest, 0.0), max(largest, 0.0))
+    formula = formula_of(formulation.loss, around)
+    if formula is None or formula.kind == box_kernels.LOGARITHMS:
+        return None
+    return box_kernels.bend(formula, point)
 
 
 def _of_trial(

@@ -18,19 +18,35 @@ def slope_of(loss: Loss, start: FrequencyEstimate, point: Array) -> Array:
     ``Loss.gradient`` goes through a long vector once per operation. The formulas that ``long_box``
     knows take one compiled sweep, with the same roundings.
     """
-    leaves = [(weight, leaf) for weight, leaf in loss.leaves() if weight > 0]
-    if len(leaves) == 1 and leaves[0][1] is not loss:
-        ((weight, term),) = leaves
-        slope = slope_of(term, start, point)
-        slope *= weight
-        return slope
-    if point.ndim == 1 and is_long(start.d):
-        # Both import numba.
-        from ldpopt.solve.certificate.box.box_kernels import LOGARITHMS, slopes
-        from ldpopt.solve.certificate.box.formulas import Point, formula_of
+    swept = swept_slope(loss, start, point)
+    return plain_slope(loss, start, point) if swept is None else swept[0]
 
-        ends = (float(point.min()), float(point.max()))
-        formula = formula_of(loss, Point(start, point, *ends, *ends))
-        if formula is not None and formula.kind != LOGARITHMS:
-            return slopes(formula, point)
+
+def plain_slope(loss: Loss, start: FrequencyEstimate, point: Array) -> Array:
+    """Return the gradient as the loss computes it, in an array that may be written to."""
     return np.require(loss.gradient(point, start), np.float64, ["C", "W"])
+
+
+def swept_slope(loss: Loss, start: FrequencyEstimate, point: Array) -> tuple[Array, float] | None:
+    """Return the gradient g at one long vector f, and g·f, from one compiled sweep.
+
+    None for short vectors, several, other losses, and near an end of the loss's domain.
+    """
+    if point.ndim > 1 or not is_long(start.d):
+        return None
+    leaves = [(weight, leaf) for weight, leaf in loss.leaves() if weight > 0]
+    if len(leaves) != 1:
+        return None
+    # Both import numba.
+    from ldpopt.solve.certificate.box.box_kernels import LOGARITHMS, slopes
+    from ldpopt.solve.certificate.box.formulas import Point, formula_of
+
+    ((weight, leaf),) = leaves
+    ends = (float(point.min()), float(point.max()))
+    formula = formula_of(leaf, Point(start, point, *ends, *ends))
+    if formula is None or formula.kind == LOGARITHMS:
+        return None
+    slope, product = slopes(formula, point)
+    if weight != 1:
+        slope *= weight
+    return slope, weight * product

@@ -18,6 +18,9 @@ Index = NDArray[np.integer]
 # Distance, relative to the total, at which two values of a chain count as equal.
 _TIED = 1e-12
 
+# Values of a chain that are added up before a mean is looked at.
+_BEGINNING = 1024
+
 
 @compiled
 def flows(slope: Array, order: Index, above: Index, sign: int) -> tuple[Array, Array]:
@@ -266,10 +269,80 @@ def moments_of_leaves(slope: Array, f: Array, is_leaf: NDArray[np.bool_], mean: 
 
 
 @compiled
-def smallest_product(
-    slope: Array, f: Array, caps: Array, total: float, chain: Index, enough: Array
-) -> Array:
+def lowest_means(slope: Array, level: Array) -> Array:
+    """Return lower bounds of the least mean of slope - level over a beginning of a chain, up to 0.
+
+    Parameters
+    ----------
+    slope
+        The slopes along the chain, shape (trials, d).
+    level
+        What each is less, shape (trials,).
+
+    Returns
+    -------
+    One number <= 0 per trial, at most twice the mean itself.
+    """
+    trials, d = slope.shape
+    result = np.empty(trials)
+    for trial in range(trials):
+        off = level[trial]
+        running = 0.0
+        lowest = 0.0
+        # A division takes longer than all else: past these beginnings there is one per block.
+        for k in range(min(_BEGINNING, d)):
+            running += slope[trial, k] - off
+            lowest = min(lowest, running / (k + 1))
+        for start in range(_BEGINNING, d, _BEGINNING):
+            block = slope[trial, start : start + _BEGINNING]
+            low, added = _lowest_sum(block, off)
+            # Of a longer beginning the mean is nearer to 0.
+            lowest = min(lowest, (running + low) / start)
+            running += added
+        # A comparison passes over what is no number, which is no bound.
+        result[trial] = lowest if abs(running) < np.inf else -np.inf
+    return result
+
+
+@compiled
+def _lowest_sum(slope: Array, off: float) -> tuple[float, float]:
+    """Return min Σ (slope - off) over the beginnings of a block, and the sum over all of it."""
+    # Four parts take turns: each addition waits for the one before it in its part.
+    quarter = len(slope) // 4
+    second = slope[quarter:]
+    third = slope[2 * quarter :]
+    rest = slope[3 * quarter :]
+    one = 0.0
+    two = 0.0
+    three = 0.0
+    last = 0.0
+    low_one = np.inf
+    low_two = np.inf
+    low_three = np.inf
+    low_last = np.inf
+    for k in range(quarter):
+        one += slope[k] - off
+        two += second[k] - off
+        three += third[k] - off
+        last += rest[k] - off
+        low_one = one if one < low_one else low_one
+        low_two = two if two < low_two else low_two
+        low_three = three if three < low_three else low_three
+        low_last = last if last < low_last else low_last
+    for k in range(quarter, len(rest)):
+        last += rest[k] - off
+        low_last = last if last < low_last else low_last
+    of_two = one + two
+    of_three = of_two + three
+    lowest = min(low_one, one + low_two, of_two + low_three, of_three + low_last)
+    return lowest, of_three + last
+
+
+@compiled
+def smallest_product(slope: Array, f: Array, caps: Array, total: float, enough: Array) -> Array:
     """Return lower bounds of min g·s over 0 <= s <= caps that fall along a chain, (trials,).
+
+    All vectors are along the chain, the highest value first.
 
     Parameters
     ----------
@@ -279,26 +352,32 @@ def smallest_product(
         Upper bounds, shape (d,).
     total
         Σ s.
-    chain
-        The values from the highest to the lowest.
     enough
         Bounds from which on no other level is tried, shape (trials,).
     """
     trials = len(slope)
     result = np.empty(trials)
     for trial in range(trials):
-        level = _level_of_blocks(slope[trial], f[trial], caps, total, chain)
-        product, lowest_mean = _product_at(level, slope[trial], caps, total, chain)
-        if lowest_mean < 0.0 and product < enough[trial]:
-            other, _ = _product_at(level + lowest_mean, slope[trial], caps, total, chain)
-            product = max(product, other)
-        result[trial] = product
+        result[trial] = -np.inf
+        # All blocks have one mean at a minimum: mostly a few of them tell it.
+        for values in (_BEGINNING, len(caps)):
+            level = _level_of_blocks(slope[trial], f[trial], caps, total, values)
+            product, lowest_mean = _product_at(level, slope[trial], caps, total)
+            if lowest_mean < 0.0 and product < enough[trial]:
+                other, _ = _product_at(level + lowest_mean, slope[trial], caps, total)
+                product = max(product, other)
+            result[trial] = max(result[trial], product)
+            if result[trial] >= enough[trial]:
+                break
     return result
 
 
 @compiled
-def _level_of_blocks(slope: Array, f: Array, caps: Array, total: float, chain: Index) -> float:
-    """Return the mean slope of the blocks between 0 and their caps; 0 without such blocks."""
+def _level_of_blocks(slope: Array, f: Array, caps: Array, total: float, values: int) -> float:
+    """Return the mean slope of blocks between 0 and their caps; 0 without such blocks.
+
+    No further blocks are looked at when these have so many values.
+    """
     count = 0
     moment = 0.0
     begin = 0
@@ -306,39 +385,37 @@ def _level_of_blocks(slope: Array, f: Array, caps: Array, total: float, chain: I
     cap = total
     # Closed forms put values into a block, and at its cap, but for rounding.
     near = _TIED * total
-    d = len(chain)
+    d = len(slope)
     for place in range(d):
-        value = chain[place]
-        cap = caps[value] if caps[value] < cap else cap
-        of_block += slope[value]
-        height = f[value]
+        cap = caps[place] if caps[place] < cap else cap
+        of_block += slope[place]
+        height = f[place]
         # The last value of a block has the tightest cap.
-        if place == d - 1 or f[chain[place + 1]] < height - near:
+        if place == d - 1 or f[place + 1] < height - near:
             if near < height < cap - near:
                 count += place + 1 - begin
                 moment += of_block
+                if count >= values:
+                    break
             begin = place + 1
             of_block = 0.0
     return moment / count if count else 0.0
 
 
 @compiled
-def _product_at(
-    level: float, slope: Array, caps: Array, total: float, chain: Index
-) -> tuple[float, float]:
+def _product_at(level: float, slope: Array, caps: Array, total: float) -> tuple[float, float]:
     """Return the bound at a level, and the lowest mean of g - level over a begin of the chain."""
     product = level * total
     cap = total
     running = 0.0
     lowest = 0.0
     lowest_mean = 0.0
-    for place in range(len(chain)):
-        value = chain[place]
+    for place in range(len(slope)):
         # What is higher than this cap ends before this value.
-        tighter = caps[value] if caps[value] < cap else cap
+        tighter = caps[place] if caps[place] < cap else cap
         product += (cap - tighter) * lowest
         cap = tighter
-        running += slope[value] - level
+        running += slope[place] - level
         lowest = running if running < lowest else lowest
         # Hardly ever: a division takes longer than all else here.
         if running < lowest_mean * (place + 1):

@@ -157,7 +157,7 @@ class _Search(NamedTuple):
     def _form_of(self, estimate: FrequencyEstimate) -> Callable[[float], Array]:
         """Return the minimiser of one vector as a function of the multiplier."""
         # With a price of its own the loss would not be priced in proportion to the multiplier.
-        if self._is_variation(estimate.d) and self.loss.smoothing(estimate.d) is None:
+        if self._is_variation and self.loss.smoothing(estimate.d) is None:
             priced = self.others.with_loss(self.loss + self.ball.distance)
             form = smoothed(priced, estimate)
             # One form for all multipliers: to find it takes longer than to evaluate it.
@@ -165,21 +165,22 @@ class _Search(NamedTuple):
                 return form.at
         return lambda multiplier: self._at(estimate, multiplier)
 
-    def _is_variation(self, d: int) -> bool:
-        return self.ball.distance.priced_chain(d) is not None
+    @property
+    def _is_variation(self) -> bool:
+        return self.ball.distance.priced_chain is not None
 
     def _excess(self, estimate: FrequencyEstimate, f: Array) -> Array:
         return self.ball.distance.value(f, estimate) - self.ball.limit
 
     def knows_the_nearest(self, estimate: FrequencyEstimate) -> bool:
         """Return whether there is a form for the other constraints' deepest point in the ball."""
-        if self._is_variation(estimate.d):
+        if self._is_variation:
             return True
         return closed_form_for(self.others.with_loss(self.ball.distance), estimate) is not None
 
     def _deepest(self, estimate: FrequencyEstimate, start: Array) -> Array:
         """Return that point; ``start`` satisfies the other constraints."""
-        if self._is_variation(estimate.d):
+        if self._is_variation:
             # All values are treated alike there, so that they may all be their mean.
             return np.full(start.shape, start.mean())
         match = closed_form_for(self.others.with_loss(self.ball.distance), estimate)

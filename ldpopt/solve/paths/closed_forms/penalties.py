@@ -71,7 +71,7 @@ def _with_variation(formulation: Formulation, estimate: FrequencyEstimate) -> Ma
         return None
     ((price, term),) = squares.others
     region = formulation.region(estimate.d)
-    chain = term.priced_chain(estimate.d)
+    chain = term.priced_chain
     if chain is None or not _treats_values_alike(region):
         return None
 
