@@ -81,3 +81,7 @@ KEPT = 1.001e-5
 UNPOLISHED = pytest.mark.filterwarnings("ignore:the solution is inaccurate")
 """For tests that name a path or a solver: such points are not polished, and where the loss is not
 curved their gaps are of first order in their errors, above what ``optimal`` promises."""
+
+ENCLOSED = 1e-12
+"""Radius of a gradient's range relative to the steepest slope: 32 roundings for each of a handful
+of functions, times the size of an exponent that cancels, up to 600."""

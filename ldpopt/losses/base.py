@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
     from scipy.sparse.linalg import LinearOperator
 
+    from ldpopt.losses.enclosure import Enclosure
     from ldpopt.losses.pooling import Pooling
 
 Array = NDArray[np.float64]
@@ -257,6 +258,14 @@ class Structure:
     def after_pooling(self) -> Loss:
         """The loss of the estimate that ``Pooling.without_order`` returns."""
         return self  # type: ignore[return-value]  # a part of Loss alone
+
+    def enclosed(self, estimate: FrequencyEstimate) -> Callable[[Array], Enclosure | None] | None:
+        """Return the function from f, of shape (d,), to gradient and value with bounds of errors.
+
+        The value may be another one by a number that does not depend on f. The function returns
+        None where it knows no gradient. None in its place: nothing is known anywhere.
+        """
+        return None
 
     def gradient_error(self, f: Array, gradient: Array, estimate: FrequencyEstimate) -> Array:
         """Return what rounding may have changed in a gradient that was computed, shape (..., d).

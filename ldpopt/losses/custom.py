@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Hashable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from ldpopt.expressions import (
     without_constants,
 )
 from ldpopt.losses.base import Loss
+from ldpopt.losses.enclosure import Enclosure, enclosure
 from ldpopt.printable import printable
 
 if TYPE_CHECKING:
@@ -328,12 +329,24 @@ class StatedLoss(Loss):
         return result
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
-        """Return a subgradient: cvxpy's own, or a solver's multiplier; NaN if neither knows one."""
+        """Return a subgradient: by rules of our own, which are faster than cvxpy's.
+
+        Else cvxpy's own, or a solver's multiplier; NaN if neither knows one.
+        """
         result = np.empty(f.shape)
         for trial in np.ndindex(f.shape[:-1]):
             expression = self._at(estimate[trial])
-            result[trial] = _subgradient(expression, self._f, f[trial])
+            ranges = enclosure(expression, self._f, f[trial])
+            if ranges is None:
+                result[trial] = _subgradient(expression, self._f, f[trial])
+            else:
+                result[trial] = ranges.gradient
         return result
+
+    def enclosed(self, estimate: FrequencyEstimate) -> Callable[[Array], Enclosure | None]:
+        """Return the function from f to gradient and value, without its ``offset``, with errors."""
+        varying, _ = without_constants(self._at(estimate))
+        return partial(enclosure, varying, self._f)
 
     def offset(self, estimate: FrequencyEstimate) -> Array:
         """Return the sum of the terms that do not depend on f."""

@@ -26,7 +26,7 @@ from ldpopt.solve.certificate.bounds.intervals import Box, Empty
 from ldpopt.solve.certificate.cones.compiled_problem import CompiledProblem
 from ldpopt.solve.certificate.cones.conic_program import ConicProgram, Multipliers, Rise
 from ldpopt.solve.certificate.cones.dual_cones import project
-from ldpopt.solve.certificate.cones.multipliers import best, explaining, shortfall
+from ldpopt.solve.certificate.cones.multipliers import Best, best, explaining, shortfall
 from ldpopt.solve.certificate.cones.open_variables import bounded
 from ldpopt.solve.certificate.cones.ranges import propagate
 from ldpopt.solve.programs.units import Units
@@ -133,6 +133,42 @@ class ConeSet:
             return self._nothing("the constraints contradict each other")
         if not np.isfinite(gradient).all():
             return self._nothing("the gradient is infinite at the point")
+        result = self._best(gradient, gradient_error, f, modulus, sufficient)
+        if result is None:
+            return self._nothing("Clarabel returned no multipliers")
+        point, rise, _ = result
+        reason = self._reason(rise)
+        if not reason:
+            terms = float(np.abs(gradient) @ np.abs(f))
+            reason = shortfall(rise.value, point.attained, terms)
+        return self._result(max(rise.value, 0.0), point, rise.residual, reason)
+
+    def multipliers(
+        self, gradient: Array, f: Array, steepness: Array, sufficient: float
+    ) -> Multipliers | None:
+        """Return the best multipliers for a tangent and second derivatives that may be wrong."""
+        result = self._best(gradient, 0.0, f, steepness, sufficient)
+        return None if result is None else result.point
+
+    def proved(
+        self, gradient: Array, gradient_error: Array | float, f: Array, point: Multipliers
+    ) -> ConeGap:
+        """Return the gap that multipliers prove of a tangent."""
+        assert self.box is not None
+        tangent = self._tangent(gradient, gradient_error)
+        rise = tangent.rise(point, self.box, np.zeros(len(tangent.linear)))
+        return self._result(max(rise.value, 0.0), point, rise.residual, self._reason(rise))
+
+    def _best(
+        self,
+        gradient: Array,
+        gradient_error: Array | float,
+        f: Array,
+        modulus: Array | float,
+        sufficient: float,
+    ) -> Best | None:
+        """Return the best multipliers that a solver finds, and what they prove."""
+        assert self.box is not None
         curvature = np.zeros(len(self.program.linear))
         curvature[self.columns] = modulus
         tangent = self._tangent(gradient, gradient_error)
@@ -147,15 +183,7 @@ class ConeSet:
             attained = self._attained(solved.x[self.columns], gradient, f, modulus)
             return self._at(f, solved)._replace(attained=attained)
 
-        result = best(tangent, self.box, curvature, target, solve, sufficient)
-        if result is None:
-            return self._nothing("Clarabel returned no multipliers")
-        point, rise, _ = result
-        reason = self._reason(rise)
-        if np.isfinite(rise.value):
-            terms = float(np.abs(gradient) @ np.abs(f))
-            reason = shortfall(rise.value, point.attained, terms)
-        return self._result(max(rise.value, 0.0), point, rise.residual, reason)
+        return best(tangent, self.box, curvature, target, solve, sufficient)
 
     def explained(self, gradient: Array, f: Array, modulus: Array | float) -> ConeGap | None:
         """Return the multipliers that explain most, with their own products as gap, or None.
@@ -278,7 +306,9 @@ class ConeSet:
         return ConeGap(np.inf, {}, np.full(d, np.nan), np.nan, reason)
 
     def _reason(self, rise: Rise) -> str:
-        """Return what has no bound."""
+        """Return what has no bound; empty where the rise is one."""
+        if np.isfinite(rise.value):
+            return ""
         if not len(rise.open):
             return "the multipliers are not finite"
         position = int(rise.open[0]) - self.columns.start

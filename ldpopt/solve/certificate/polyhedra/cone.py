@@ -23,12 +23,16 @@ from ldpopt.solve.certificate.bounds.minorant import KinkedLoss, Minorant, Mixed
 from ldpopt.solve.certificate.box.box import bound_multipliers
 from ldpopt.solve.certificate.cones.cone_gap import TARGET, ConeGap, ConeSet, cone_gap
 from ldpopt.solve.certificate.cones.convex_program import certify_program
+from ldpopt.solve.certificate.polyhedra.own_slopes import Surroundings, best_beside
 from ldpopt.solve.certificate.polyhedra.row_programs import bounds_of
 from ldpopt.solve.certificate.polyhedra.rows import Rows, RowsOfTrials, StatedRows
 from ldpopt.solve.programs.units import frequency_unit
 
 Array = NDArray[np.float64]
 
+
+# Programs for tangents are solved for this part of what is sufficient, as all others are.
+_NEARER = 1e-2
 
 # Other multipliers are taken where they fail by less than this part. Those of cone programs leave
 # what a solver's tolerance leaves, and not rounding alone.
@@ -81,6 +85,49 @@ def evidence(
         # Kinks stand in the objective, where solvers do not see the unit of the frequencies.
         stated = source.stated_in(frequency_unit(_reach(tangent)))
         proof = _of_kinked_loss(tangent, limits, stated, sufficient)
+    return _evidence_of(proof, tangent, rows, source, stated, bounds, sufficient)
+
+
+def evidence_beside(
+    around: Surroundings, rows: Rows, source: RowsOfTrials, bounds: Box, sufficient: float
+) -> Evidence | None:
+    """Return the evidence by tangents at and beside the point, None if it has no bound.
+
+    A program finds the multipliers for the tangent at the point and about the loss's second
+    derivatives: it knows the set's cones alone, of which a loss that users state may take many.
+    """
+    f = around.f
+    stated = source.stated_in(1.0)
+    limits = Box(rows.limits.lower[: len(f)], rows.limits.upper[: len(f)])
+    cones = ConeSet.of(stated.compiled, stated.variable, *limits)
+    if cones.box is None:
+        return None
+    nearer = _NEARER * sufficient
+    point = cones.multipliers(around.here.gradient, f, around.steep, nearer)
+    if point is None:
+        return None
+
+    def prove(tangent: Tangent, *_: Any) -> tuple[float, ConeGap, Array]:
+        proof = cones.proved(tangent.slope, tangent.error, f, point)
+        return proof.gap, proof, tangent.slope - proof.residual
+
+    beside = best_beside(around, limits, prove, nearer * around.size)
+    if beside is None:
+        return None
+    proof = _of_cones(beside.multipliers._replace(gap=beside.gap))
+    return _evidence_of(proof, beside.tangent, rows, source, stated, bounds, sufficient)
+
+
+def _evidence_of(
+    proof: _Proof,
+    tangent: Minorant,
+    rows: Rows,
+    source: RowsOfTrials,
+    stated: StatedRows,
+    bounds: Box,
+    sufficient: float,
+) -> Evidence:
+    """Return the evidence that a proof of one trial is."""
     explanation = _explanation(proof, tangent, rows, stated, bounds)
     terms = absolute_sum(tangent.slope, tangent.f)
     result = evidence_of(proof.gap, terms, proof.reason, explanation)

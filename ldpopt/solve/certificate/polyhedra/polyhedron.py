@@ -49,6 +49,7 @@ from ldpopt.solve.certificate.box.box import bound_multipliers
 from ldpopt.solve.certificate.cones.cone_gap import TARGET
 from ldpopt.solve.certificate.cones.open_variables import bounded_rows
 from ldpopt.solve.certificate.polyhedra import cone
+from ldpopt.solve.certificate.polyhedra.own_slopes import Surroundings, best_beside
 from ldpopt.solve.certificate.polyhedra.row_programs import by_curved_program, by_linear_program
 from ldpopt.solve.certificate.polyhedra.rows import Rows, RowsOfTrials
 from ldpopt.solve.certificate.prices.active_rows import (
@@ -74,6 +75,9 @@ _REGULAR = 1e-12
 
 SUFFICIENT = 1e-11
 """A gap of this size relative to Σ |g_v f_v| is as good as 0: no program is solved for it."""
+
+# A tangent that takes no program is looked for until it proves this part of what is sufficient.
+_NEARER = 1e-2
 
 # A gap above this, relative to the same sum, is one that a reader may ask about.
 _PROMISED = 1e-8
@@ -195,8 +199,14 @@ def _within(
         # Such a value explains itself, whichever way rows push it.
         bounds = Box(*(np.where(smooth.held, f, end) for end in bounds))
     if isinstance(tangent, MixedLoss):
+        around = Surroundings.of(loss, estimate, f)
+        by_tangents = None if around is None else _beside(around, rows, source, bounds, sufficient)
+        enough = 0.0 if around is None else sufficient * around.size
+        if by_tangents is not None and by_tangents.gap <= enough:
+            return by_tangents
         # Which slopes its kinks take is for a program to find.
-        return cone.evidence(tangent, rows, source, bounds, max(sufficient, TARGET))
+        by_program = cone.evidence(tangent, rows, source, bounds, max(sufficient, TARGET))
+        return _smaller(by_program, by_tangents)
     scale = Scale.of(tangent, value, sufficient)
     if not source.curved:
         return _explained(_best_proof(tangent, rows, bounds, scale), tangent, rows, bounds)
@@ -215,6 +225,57 @@ def _within(
         explain = partial(_explained_with_curved, linear, tangent, rows, source, bounds)
         return linear._replace(gap=np.minimum(proof.gap, result.gap), explain=explain)
     return result
+
+
+def _beside(
+    around: Surroundings, rows: Rows, source: RowsOfTrials, bounds: Box, sufficient: float
+) -> Evidence | None:
+    """Return the best evidence by tangents at and beside the point, or None.
+
+    Curved constraints come into it only where the linear ones prove too little without them.
+    """
+    by_rows = _beside_by_rows(around, rows, source, bounds, sufficient)
+    if by_rows is not None and by_rows.gap <= sufficient * around.size:
+        return by_rows
+    if not source.curved:
+        return by_rows
+    by_cones = cone.evidence_beside(around, rows, source, bounds, sufficient)
+    return by_rows if by_cones is None else _smaller(by_cones, by_rows)
+
+
+def _smaller(one: Evidence, other: Evidence | None) -> Evidence:
+    """Return the evidence with the smaller gap, the first where they are equal."""
+    return one if other is None or one.gap <= other.gap else other
+
+
+def _beside_by_rows(
+    around: Surroundings, rows: Rows, source: RowsOfTrials, bounds: Box, sufficient: float
+) -> Evidence | None:
+    """Return the same by multipliers of the rows, without a program."""
+    # With auxiliary variables the point does not say which rows hold.
+    if rows.system.matrix.shape[1] > len(around.f):
+        return None
+
+    def prove(tangent: Tangent, curved: Tangent, enough: float) -> tuple[float, Array, Array]:
+        best: Proof | None = None
+        for multipliers in _at_hand(curved, rows, bounds):
+            proof = _proof(multipliers, tangent, rows)
+            if best is None or proof.gap < best.gap:
+                best = proof
+            if best.gap <= enough:
+                break
+        assert best is not None
+        return best.gap, best.multipliers, rows.system.matrix.T @ best.multipliers
+
+    enough = max(_NEARER * sufficient, SUFFICIENT) * around.size
+    beside = best_beside(around, rows.limits, prove, enough)
+    if beside is None:
+        return None
+    proof = Proof(beside.gap, beside.multipliers)
+    of_curved = cone.no_multipliers(source)
+    result = _explained(proof, beside.tangent, rows, bounds, of_curved)
+    is_promised = beside.gap <= _PROMISED * around.size
+    return result._replace(reason=np.asarray("")) if is_promised else result
 
 
 def _explained_with_curved(

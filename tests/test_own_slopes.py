@@ -1,0 +1,183 @@
+"""Own losses are proved by tangents beside the point: soundly, closely, and without programs."""
+
+import cvxpy as cp
+import mpmath
+import numpy as np
+import pytest
+
+from ldpopt import Problem, certify, losses
+from ldpopt.constraints import Custom, Linear, NonNegative, SumsTo
+from ldpopt.solve.certificate.bounds.evidence import Evidence
+from ldpopt.solve.certificate.certificate import scale_of, terms_of
+from ldpopt.solve.certificate.cones.conic_program import ConicProgram
+from ldpopt.solve.certificate.polyhedra import cone, own_slopes, polyhedron
+from ldpopt.solve.status import ACCURACIES, Status
+
+D = 40
+DIGITS = 40
+PROMISED = ACCURACIES["high"].gap
+exact = mpmath.mpf
+
+
+def vector(d, seed=0):
+    """Return frequencies with noise, some of them negative."""
+    generator = np.random.default_rng(seed)
+    return generator.dirichlet(np.full(d, 0.5)) + generator.normal(0, 0.7 / d, d)
+
+
+SIMPLEX = [NonNegative(), SumsTo(1.0)]
+HALF = Linear(np.repeat([1.0, 0.0], D // 2)[None, :], np.array([0.3]), np.array([0.6]))
+BALL = Custom(lambda f: [cp.norm(f - 1 / D) <= 0.1], name="ball")
+SETS = {"simplex": SIMPLEX, "row": [*SIMPLEX, HALF], "ball": [*SIMPLEX, BALL]}
+
+# Each with cvxpy, for frequencies and estimates in units of 1/d, and with mpmath's numbers.
+OWN = {
+    "logistic": (
+        lambda f, y: cp.sum(cp.logistic(2 * (f - y)) - (f - y)),
+        lambda f, y: mpmath.log1p(mpmath.exp(2 * (f - y))) - (f - y),
+    ),
+    "log_sum_exp": (
+        lambda f, y: cp.sum(cp.log_sum_exp(cp.vstack([f - y, y - f]), axis=0)),
+        lambda f, y: mpmath.log(mpmath.exp(f - y) + mpmath.exp(y - f)),
+    ),
+    "exp": (
+        lambda f, y: cp.sum(cp.exp(f - y) - f),
+        lambda f, y: mpmath.exp(f - y) - f,
+    ),
+    "entropy": (lambda f, y: -cp.sum(cp.entr(f)), lambda f, y: f * mpmath.log(f)),
+    "fourth power": (lambda f, y: cp.sum((f - y) ** 4), lambda f, y: (f - y) ** 4),
+    "sum": (
+        lambda f, y: cp.sum(cp.logistic(f - y)) + 0.5 * cp.sum(cp.kl_div(f, 1)),
+        lambda f, y: mpmath.log1p(mpmath.exp(f - y)) + (f * mpmath.log(f) - f + 1) / 2,
+    ),
+}
+
+
+def loss_of(name, d=D):
+    build, _ = OWN[name]
+    return losses.Custom(lambda f, y: build(d * f, d * y), name=name)
+
+
+def exact_value(name, f, y):
+    _, function = OWN[name]
+    d = len(f)
+    return mpmath.fsum(function(d * a, d * exact(float(b))) for a, b in zip(f, y, strict=True))
+
+
+@pytest.fixture
+def no_programs(monkeypatch):
+    """Let proofs fail where they solve a program."""
+
+    def refuse(*_):
+        raise AssertionError("a program is solved")
+
+    monkeypatch.setattr(ConicProgram, "solve", refuse)
+
+
+@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("where", ["simplex", "row"])
+def test_points_of_solvers_are_proved_without_a_program(name, where, no_programs):
+    assert Problem(loss_of(name), SETS[where]).solve(vector(D)).status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("name", ["logistic", "log_sum_exp"])
+def test_many_exponential_cones_are_proved_without_a_program(name, no_programs):
+    d = 736
+    assert Problem(loss_of(name, d), SIMPLEX).solve(vector(d)).status is Status.OPTIMAL
+
+
+@pytest.mark.parametrize("name", ["logistic", "log_sum_exp", "entropy"])
+def test_gradients_take_no_look_at_cvxpy_s_own(name, monkeypatch):
+    def refuse(_):
+        raise AssertionError("cvxpy's gradient is read")
+
+    monkeypatch.setattr(cp.atoms.atom.Atom, "grad", property(refuse))
+    assert Problem(loss_of(name), SIMPLEX).solve(vector(D)).status is Status.OPTIMAL
+
+
+def test_the_cones_of_a_loss_are_in_no_program_for_a_ball(monkeypatch):
+    exponential = []
+    solve = ConicProgram.solve
+
+    def counted(self, *arguments):
+        exponential.append(self.cones.exponential)
+        return solve(self, *arguments)
+
+    monkeypatch.setattr(ConicProgram, "solve", counted)
+    solution = Problem(loss_of("logistic"), SETS["ball"]).solve(vector(D))
+    assert solution.status is Status.OPTIMAL
+    assert exponential == [0]
+
+
+def feasible(f):
+    """Return frequencies that sum to 1 exactly, none of them 0."""
+    numbers = [max(exact(float(x)), exact(10) ** -20) for x in f]
+    whole = mpmath.fsum(numbers)
+    return [x / whole for x in numbers]
+
+
+@pytest.fixture
+def by_tangents(monkeypatch):
+    """Return the function that returns the gap which tangents alone prove."""
+
+    def nothing(*_):
+        return Evidence(np.asarray(np.inf), np.asarray(1.0), np.asarray("none"), lambda: None)
+
+    monkeypatch.setattr(cone, "evidence", nothing)
+
+    def gap(problem, y, f):
+        present = problem.at(y)
+        return float(polyhedron.evidence(present, present.accept(y), f, PROMISED).gap)
+
+    return gap
+
+
+@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("where", SETS)
+def test_no_gap_is_below_the_exact_rise_and_those_near_the_minimum_are_close(
+    name, where, by_tangents
+):
+    y = vector(D)
+    problem = Problem(loss_of(name), SETS[where])
+    best = problem.solve(y).frequencies
+    generator = np.random.default_rng(1)
+    with mpmath.workdps(DIGITS):
+        # A minimum is at most the loss of any member of the set; other points of it are near it.
+        lowest = exact_value(name, feasible(best), y)
+        for size in (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 0.3):
+            f = best * (1 + size * generator.uniform(-1, 1, D))
+            f = f / f.sum()
+            gap = by_tangents(problem, y, f)
+            rise = exact_value(name, [exact(float(x)) for x in f], y) - lowest
+            # The sum of doubles is not exactly 1, nor are their rows and balls met exactly.
+            missed = mpmath.fsum(map(float, f)) - 1
+            slope = np.abs(problem.loss.gradient(f, y)).max()
+            assert gap >= rise - 2 * slope * abs(missed)
+            if size <= 1e-9:
+                present = problem.at(y)
+                start = present.accept(y)
+                terms = terms_of(present, start, f)
+                assert gap <= PROMISED * scale_of(present, start, f, terms)
+
+
+def test_wrong_second_derivatives_prove_less_but_nothing_wrong(by_tangents, monkeypatch):
+    y = vector(D)
+    problem = Problem(loss_of("logistic"), SIMPLEX)
+    best = problem.solve(y).frequencies
+    f = best * (1 + 1e-5 * np.random.default_rng(2).uniform(-1, 1, D))
+    f = f / f.sum()
+    with mpmath.workdps(DIGITS):
+        lowest = exact_value("logistic", feasible(best), y)
+        rise = exact_value("logistic", [exact(float(x)) for x in f], y) - lowest
+    for factor in (1e-3, 0.1, 10.0, 1e6):
+        wrong = np.full(D, factor * D**2)
+        monkeypatch.setattr(own_slopes, "_second_derivatives", lambda *_, wrong=wrong: wrong)
+        gap = by_tangents(problem, y, f)
+        assert gap >= rise
+
+
+def test_a_point_that_is_no_minimum_is_not_certified():
+    y = vector(D)
+    problem = Problem(loss_of("logistic"), SETS["ball"])
+    f = np.full(D, 1 / D)
+    assert not certify(problem, y, f).is_optimal(1e-3, relative=True)
