@@ -20,6 +20,7 @@ from ldpopt.solve.certificate.bounds.exact_sums import column_totals, product_to
 from ldpopt.solve.certificate.bounds.intervals import Box, Empty
 from ldpopt.solve.certificate.cones.compiled_problem import compiled_problem, compiled_set
 from ldpopt.solve.certificate.cones.cone_gap import cone_gap
+from ldpopt.solve.certificate.cones.cone_ranges import contract
 from ldpopt.solve.certificate.cones.conic_program import ConicProgram, Multipliers
 from ldpopt.solve.certificate.cones.convex_program import certify_program
 from ldpopt.solve.certificate.cones.dual_cones import (
@@ -273,12 +274,24 @@ def test_no_multipliers_prove_too_much(family):
 ALL_CONES = Cones(2, 3, (4, 2), (3,), 2, ((0.25, 0.75), (0.5, 0.25, 0.25)))
 
 
+def test_the_rows_of_cones_are_numbered_once_per_program(monkeypatch):
+    numbered = []
+    sizes = Cones.sizes.fget
+    monkeypatch.setattr(Cones, "sizes", property(lambda self: numbered.append(1) or sizes(self)))
+    cones = Cones(0, 0, exponential=5)
+    for _ in range(3):
+        project(np.ones(15), cones)
+        contract(cones, np.zeros(15), np.ones(15))
+    # Once for the numbers; ``project`` compares the number of rows each time.
+    assert len(numbered) == 4
+
+
 def in_cones(generator, cones):
     """Return a random point of the cones, on their boundary half the time."""
     s = np.zeros(cones.rows)
     s[cones.zero : cones.soc_start] = generator.exponential(size=cones.nonneg)
     inner = float(generator.integers(2))
-    for kind, parameter, rows in cones.groups():
+    for kind, parameter, rows in cones.groups:
         for block in rows:
             free = generator.normal(size=len(block))
             if kind == "soc":

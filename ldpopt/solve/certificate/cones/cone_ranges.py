@@ -22,7 +22,7 @@ def contract(cones: Cones, lower: Array, upper: Array) -> tuple[Array, Array]:
     upper[: cones.zero] = np.minimum(upper[: cones.zero], 0.0)
     inequalities = slice(cones.zero, cones.soc_start)
     lower[inequalities] = np.maximum(lower[inequalities], 0.0)
-    for kind, parameter, rows in cones.groups():
+    for kind, parameter, rows in cones.groups:
         low, high = lower[rows], upper[rows]
         if kind == "soc":
             _contract_second_order(low, high)

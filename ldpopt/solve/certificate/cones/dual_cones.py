@@ -21,8 +21,8 @@ exponents α of a power cone sum to 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -102,10 +102,12 @@ class Cones:
         powers = [len(exponents) + 1 for exponents in self.powers]
         return [*self.soc, *triangles, *[3] * self.exponential, *powers]
 
-    def groups(self) -> Iterator[tuple[str, Any, NDArray[np.int64]]]:
-        """Yield (kind, parameter, row numbers of shape (cones, rows)) for cones of one shape.
+    @cached_property
+    def groups(self) -> list[tuple[str, Any, NDArray[np.int64]]]:
+        """List (kind, parameter, row numbers of shape (cones, rows)) for cones of one shape.
 
-        The parameter is the order of a matrix or the exponents; None for other kinds.
+        The parameter is the order of a matrix or the exponents; None for other kinds. A proof asks
+        some twenty times, and of thousands of cones each answer takes as long as a pass.
         """
         kinds: list[tuple[str, Any]] = [("soc", None)] * len(self.soc)
         kinds += [("psd", order) for order in self.psd]
@@ -116,8 +118,10 @@ class Cones:
         for (kind, parameter), size in zip(kinds, self.sizes, strict=True):
             shapes.setdefault((kind, parameter, size), []).append(start)
             start += size
-        for (kind, parameter, size), starts in shapes.items():
-            yield kind, parameter, np.array(starts)[:, None] + np.arange(size)
+        return [
+            (kind, parameter, np.array(starts)[:, None] + np.arange(size))
+            for (kind, parameter, size), starts in shapes.items()
+        ]
 
     def for_clarabel(self) -> list[Any]:
         """Return the cones as Clarabel's objects."""
@@ -155,7 +159,7 @@ def project(z: Array, cones: Cones) -> Array:
     result = np.where(np.abs(z) < HUGE, z, 0.0)
     inequalities = slice(cones.zero, cones.soc_start)
     result[inequalities] = np.maximum(result[inequalities], 0.0)
-    for kind, parameter, rows in cones.groups():
+    for kind, parameter, rows in cones.groups:
         block = result[rows]
         if kind == "soc":
             result[rows] = _in_second_order(block)

@@ -353,7 +353,7 @@ def _directions(cones: Cones, slack: Array, terms: Array, z: Array) -> Any:
     columns = [np.arange(cones.zero), cones.zero + np.arange(len(active))]
     entries = [np.ones(cones.zero), np.ones(len(active))]
     count = cones.zero + len(active)
-    for kind, _, group in cones.groups():
+    for kind, _, group in cones.groups:
         for block in group:
             normal = _normal(kind, slack[block], z[block])
             if normal is None:
