@@ -86,6 +86,23 @@ def test_many_exponential_cones_are_proved_without_a_program(name, no_programs):
     assert Problem(loss_of(name, d), SIMPLEX).solve(vector(d)).status is Status.OPTIMAL
 
 
+MIXED = np.random.default_rng(3).normal(size=(12, D))
+
+# Every gradient depends on all values.
+COUPLED = {
+    "one sum": lambda f, y: cp.log_sum_exp(D * (f - y)),
+    "mixtures": lambda f, y: cp.sum(cp.logistic(MIXED @ (f - y))) + cp.sum_squares(f - y),
+    "entropy and mixtures": lambda f, y: cp.sum(cp.exp(MIXED @ f)) - cp.sum(cp.entr(D * f)),
+}
+
+
+@pytest.mark.parametrize("where", ["simplex", "row"])
+@pytest.mark.parametrize("name", COUPLED)
+def test_losses_that_tie_values_together_are_proved_without_a_program(name, where, no_programs):
+    loss = losses.Custom(COUPLED[name], name=name)
+    assert Problem(loss, SETS[where]).solve(vector(D)).status is Status.OPTIMAL
+
+
 @pytest.mark.parametrize("name", ["logistic", "log_sum_exp", "entropy"])
 def test_gradients_take_no_look_at_cvxpy_s_own(name, monkeypatch):
     def refuse(_):
@@ -171,7 +188,7 @@ def test_wrong_second_derivatives_prove_less_but_nothing_wrong(by_tangents, monk
         rise = exact_value("logistic", [exact(float(x)) for x in f], y) - lowest
     for factor in (1e-3, 0.1, 10.0, 1e6):
         wrong = np.full(D, factor * D**2)
-        monkeypatch.setattr(own_slopes, "_second_derivatives", lambda *_, wrong=wrong: wrong)
+        monkeypatch.setattr(own_slopes, "_second_derivatives", lambda *_, wrong=wrong, **__: wrong)
         gap = by_tangents(problem, y, f)
         assert gap >= rise
 

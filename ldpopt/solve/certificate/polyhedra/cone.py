@@ -23,7 +23,7 @@ from ldpopt.solve.certificate.bounds.minorant import KinkedLoss, Minorant, Mixed
 from ldpopt.solve.certificate.box.box import bound_multipliers
 from ldpopt.solve.certificate.cones.cone_gap import TARGET, ConeGap, ConeSet, cone_gap
 from ldpopt.solve.certificate.cones.convex_program import certify_program
-from ldpopt.solve.certificate.polyhedra.own_slopes import Surroundings, best_beside
+from ldpopt.solve.certificate.polyhedra import own_slopes
 from ldpopt.solve.certificate.polyhedra.row_programs import bounds_of
 from ldpopt.solve.certificate.polyhedra.rows import Rows, RowsOfTrials, StatedRows
 from ldpopt.solve.programs.units import frequency_unit
@@ -89,13 +89,19 @@ def evidence(
 
 
 def evidence_beside(
-    around: Surroundings, rows: Rows, source: RowsOfTrials, bounds: Box, sufficient: float
+    around: own_slopes.Surroundings,
+    rows: Rows,
+    source: RowsOfTrials,
+    bounds: Box,
+    sufficient: float,
 ) -> Evidence | None:
     """Return the evidence by tangents at and beside the point, None if it has no bound.
 
     A program finds the multipliers for the tangent at the point and about the loss's second
     derivatives: it knows the set's cones alone, of which a loss that users state may take many.
     """
+    from scipy import sparse
+
     f = around.f
     stated = source.stated_in(1.0)
     limits = Box(rows.limits.lower[: len(f)], rows.limits.upper[: len(f)])
@@ -107,11 +113,14 @@ def evidence_beside(
     if point is None:
         return None
 
-    def prove(tangent: Tangent, *_: Any) -> tuple[float, ConeGap, Array]:
-        proof = cones.proved(tangent.slope, tangent.error, f, point)
-        return proof.gap, proof, tangent.slope - proof.residual
+    # The program's prices stay.
+    no_rows = sparse.csr_array((0, len(f)))
 
-    beside = best_beside(around, limits, prove, nearer * around.size)
+    def prove(tangent: Tangent, *_: Any) -> own_slopes.Proved:
+        proof = cones.proved(tangent.slope, tangent.error, f, point)
+        return own_slopes.Proved(proof.gap, proof, tangent.slope - proof.residual, no_rows)
+
+    beside = own_slopes.best_beside(around, limits, prove, nearer * around.size)
     if beside is None:
         return None
     proof = _of_cones(beside.multipliers._replace(gap=beside.gap))

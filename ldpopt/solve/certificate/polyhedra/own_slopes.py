@@ -7,8 +7,10 @@ A convex loss L with the gradient k at any point p has L(s) >= L(p) + k·(s - p)
 and the bracket, >= 0, is a cost that does not depend on s. With p = f there is no cost, but f is a
 solver's point: what its gradient leaves is of first order in its error. One Newton step from f, on
 the values that are not at their bounds, leads to a p where both are of second order. Any p proves
-something, so that second derivatives need not be right: differences of gradients stand for them,
-which are right where the loss is a sum over values.
+something, so that second derivatives need not be right: differences of gradients stand for them.
+Those by the same value alone are enough where the loss is a sum over values. Elsewhere conjugate
+gradients solve for the step, with a difference of gradients for each product by the second
+derivatives.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from ldpopt.losses.enclosure import Enclosure
 from ldpopt.solve.certificate.bounds.dual import EPS
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.bounds.minorant import Tangent
+from ldpopt.solve.certificate.prices.active_rows import NormalEquations
 
 Array = NDArray[np.float64]
 
@@ -47,6 +50,15 @@ _LEFT = 2.0**-4
 # A step has to take this part of the gap away for another one to be worth its time.
 _GAIN = 0.5
 
+# Conjugate gradients: the products of a step, the part of the error that is left, and the length of
+# a difference, relative to the largest value.
+_PRODUCTS = 30
+_INEXACT = 1e-3
+_SHORT = 2.0**-16
+
+# What is added to the diagonal of the equations for prices, relative to it.
+_REGULAR = 1e-12
+
 
 class Beside(NamedTuple):
     """A tangent at a point beside f, and what it proves there.
@@ -66,9 +78,27 @@ class Beside(NamedTuple):
     multipliers: Any
 
 
-Prove = Callable[[Tangent, Tangent, float], tuple[float, Any, Array]]
-"""From a tangent, the same with about the loss's curvature, and a gap that is enough, to the gap
-that the best multipliers prove, these, and the prices that they put on the values."""
+class Proved(NamedTuple):
+    """What multipliers prove of a tangent.
+
+    Attributes
+    ----------
+    gap, multipliers
+        The best multipliers, and the gap that they prove.
+    price
+        What they put on the values.
+    rows
+        The rows that have some, if they may change; a sparse matrix.
+    """
+
+    gap: float
+    multipliers: Any
+    price: Array
+    rows: Any
+
+
+Prove = Callable[[Tangent, Tangent, float], Proved]
+"""From a tangent, the same with about the loss's curvature, and enough of a gap, to a proof."""
 
 
 class Surroundings(NamedTuple):
@@ -80,8 +110,10 @@ class Surroundings(NamedTuple):
         The loss, as ``Loss.enclosed`` returns it.
     f, here
         The point, and value and gradient there.
+    is_sum
+        Whether the loss seems to be a sum over values.
     steep
-        About the second derivatives.
+        About the second derivatives by each value alone.
     size
         What a gap is relative to: about ``Certificate.scale``.
     """
@@ -89,6 +121,7 @@ class Surroundings(NamedTuple):
     enclosed: Callable[[Array], Enclosure | None]
     f: Array
     here: Enclosure
+    is_sum: bool
     steep: Array
     size: float
 
@@ -101,13 +134,15 @@ class Surroundings(NamedTuple):
         here = enclosed(f)
         if here is None:
             return None
-        steep = _second_derivatives(enclosed, f, here)
+        step = _DIFFERENCE * np.maximum(np.abs(f), float(np.mean(np.abs(f))))
+        is_sum = _is_sum_over_values(enclosed, f, here, step)
+        steep = _second_derivatives(enclosed, f, here, is_sum=is_sum)
         if steep is None:
             return None
         at_zero = enclosed(np.zeros(f.shape))
         stake = 0.0 if at_zero is None else abs(here.value - at_zero.value)
         size = abs(here.value) + float(absolute_sum(here.gradient, f)) + stake
-        return cls(enclosed, f, here, steep, size)
+        return cls(enclosed, f, here, is_sum, steep, size)
 
 
 def best_beside(around: Surroundings, limits: Box, prove: Prove, enough: float) -> Beside | None:
@@ -123,17 +158,20 @@ def best_beside(around: Surroundings, limits: Box, prove: Prove, enough: float) 
     for _ in range(_STEPS):
         tangent = Tangent(f, there.gradient, 0.0, there.gradient_error, np.zeros(1), None)
         cost = _cost(f, here, at, there)
-        curved = replace(tangent, modulus=around.steep)
-        gap, multipliers, price = prove(tangent, curved, enough - cost)
-        gap += cost
+        proof = prove(tangent, replace(tangent, modulus=around.steep), enough - cost)
+        gap = proof.gap + cost
         before = np.inf if best is None else best.gap
         if gap < before:
-            best = Beside(gap, tangent, multipliers)
+            best = Beside(gap, tangent, proof.multipliers)
         # A step that overshoots, as beside a logarithm's end, is made good by the next one.
         is_still = _GAIN * before < gap <= before / _GAIN
         if gap <= enough or is_still or not np.isfinite(gap):
             break
-        at = _stepped(at, (there.gradient - price) / around.steep, limits)
+        step = (there.gradient - proof.price) / around.steep
+        if not around.is_sum:
+            is_free = _stepped(at, step, limits) != at
+            step = _coupled_step(around, at, there, proof, is_free)
+        at = _stepped(at, step, limits)
         further = around.enclosed(at)
         if further is None:
             break
@@ -141,24 +179,85 @@ def best_beside(around: Surroundings, limits: Box, prove: Prove, enough: float) 
     return best
 
 
+def _coupled_step(
+    around: Surroundings, at: Array, there: Enclosure, proof: Proved, is_free: NDArray[np.bool_]
+) -> Array:
+    """Return Newton's step of the free values that keeps the rows, by conjugate gradients.
+
+    The second derivatives by the same value alone precondition them.
+    """
+    weights = np.where(is_free, 1 / around.steep, 0.0)
+    equations = NormalEquations(proof.rows, weights, _REGULAR)
+
+    def projected(slopes: Array) -> Array:
+        prices = equations.solve(equations.weighted @ slopes)
+        return np.asarray(weights * (slopes - equations.rows.T @ prices))
+
+    left = there.gradient - proof.price
+    direction = further = projected(left)
+    product = first = float(left @ further)
+    step = np.zeros(at.shape)
+    for _ in range(_PRODUCTS):
+        bent = _bent(around, at, there, direction)
+        curvature = 0.0 if bent is None else float(direction @ bent)
+        if bent is None or not curvature > 0:
+            break
+        length = product / curvature
+        step += length * direction
+        left = left - length * bent
+        further = projected(left)
+        before = product
+        product = float(left @ further)
+        if not product > _INEXACT**2 * first:
+            break
+        direction = further + (product / before) * direction
+    return step
+
+
+def _bent(around: Surroundings, at: Array, there: Enclosure, direction: Array) -> Array | None:
+    """Return the second derivatives times a direction, by a difference; None where unknown."""
+    longest = float(np.max(np.abs(direction)))
+    if not longest > 0:
+        return None
+    length = _SHORT * float(np.max(np.abs(at))) / longest
+    beside = around.enclosed(at + length * direction)
+    return None if beside is None else (beside.gradient - there.gradient) / length
+
+
+def _is_sum_over_values(
+    enclosed: Callable[[Array], Enclosure | None], f: Array, here: Enclosure, step: Array
+) -> bool:
+    """Return whether no gradient changes where every second value alone takes a step."""
+    is_moved = np.arange(len(f)) % 2 == 0
+    there = enclosed(np.where(is_moved, f + step, f))
+    if there is None:
+        return True
+    error = _SURE * (there.gradient_error + here.gradient_error)
+    is_changed = np.abs(there.gradient - here.gradient) > error
+    return not np.any(is_changed & ~is_moved)
+
+
 def _second_derivatives(
-    enclosed: Callable[[Array], Enclosure | None], f: Array, here: Enclosure
+    enclosed: Callable[[Array], Enclosure | None], f: Array, here: Enclosure, *, is_sum: bool
 ) -> Array | None:
-    """Return differences of gradients over those of values, all positive; None if none is."""
-    steep = np.full(f.shape, -np.inf)
+    """Return about the second derivatives by each value alone, all positive; None if none is."""
     mean = float(np.mean(np.abs(f)))
-    # Beside 0 the loss may not be defined on the other side.
-    signs = np.where((np.arange(len(f)) % 2 == 0) | (np.abs(f) < _LEAST[0] * mean), 1.0, -1.0)
+    steps = [_DIFFERENCE * np.maximum(np.abs(f), part * mean) for part in _LEAST]
+    if not is_sum:
+        # What the others add to each gradient nearly cancels where signs alternate, and is not
+        # divided by less than their own steps. Beside 0 there may be no loss on the other side.
+        step = np.full(f.shape, _DIFFERENCE * mean)
+        steps = [np.where((np.arange(len(f)) % 2 == 0) | (np.abs(f) <= step), step, -step)]
+    steep = np.full(f.shape, -np.inf)
     # Logarithms bend most at the smallest values. Where a step that is small beside these is lost
     # in rounding, the one before counts.
-    for part in _LEAST:
-        # Signs alternate: what a sum over all values adds to each gradient then nearly cancels.
-        beside = f + signs * _DIFFERENCE * np.maximum(np.abs(f), part * mean)
+    for step in steps:
+        beside = f + step
         there = enclosed(beside)
         if there is None:
             continue
         rise = there.gradient - here.gradient
-        is_sure = signs * rise > _SURE * (there.gradient_error + here.gradient_error)
+        is_sure = np.sign(step) * rise > _SURE * (there.gradient_error + here.gradient_error)
         with np.errstate(all="ignore"):
             steep = np.where(is_sure, rise / (beside - f), steep)
     steepest = float(np.max(steep))

@@ -48,8 +48,7 @@ from ldpopt.solve.certificate.bounds.minorant import (
 from ldpopt.solve.certificate.box.box import bound_multipliers
 from ldpopt.solve.certificate.cones.cone_gap import TARGET
 from ldpopt.solve.certificate.cones.open_variables import bounded_rows
-from ldpopt.solve.certificate.polyhedra import cone
-from ldpopt.solve.certificate.polyhedra.own_slopes import Surroundings, best_beside
+from ldpopt.solve.certificate.polyhedra import cone, own_slopes
 from ldpopt.solve.certificate.polyhedra.row_programs import by_curved_program, by_linear_program
 from ldpopt.solve.certificate.polyhedra.rows import Rows, RowsOfTrials
 from ldpopt.solve.certificate.prices.active_rows import (
@@ -199,7 +198,7 @@ def _within(
         # Such a value explains itself, whichever way rows push it.
         bounds = Box(*(np.where(smooth.held, f, end) for end in bounds))
     if isinstance(tangent, MixedLoss):
-        around = Surroundings.of(loss, estimate, f)
+        around = own_slopes.Surroundings.of(loss, estimate, f)
         by_tangents = None if around is None else _beside(around, rows, source, bounds, sufficient)
         enough = 0.0 if around is None else sufficient * around.size
         if by_tangents is not None and by_tangents.gap <= enough:
@@ -228,7 +227,11 @@ def _within(
 
 
 def _beside(
-    around: Surroundings, rows: Rows, source: RowsOfTrials, bounds: Box, sufficient: float
+    around: own_slopes.Surroundings,
+    rows: Rows,
+    source: RowsOfTrials,
+    bounds: Box,
+    sufficient: float,
 ) -> Evidence | None:
     """Return the best evidence by tangents at and beside the point, or None.
 
@@ -249,14 +252,18 @@ def _smaller(one: Evidence, other: Evidence | None) -> Evidence:
 
 
 def _beside_by_rows(
-    around: Surroundings, rows: Rows, source: RowsOfTrials, bounds: Box, sufficient: float
+    around: own_slopes.Surroundings,
+    rows: Rows,
+    source: RowsOfTrials,
+    bounds: Box,
+    sufficient: float,
 ) -> Evidence | None:
     """Return the same by multipliers of the rows, without a program."""
     # With auxiliary variables the point does not say which rows hold.
     if rows.system.matrix.shape[1] > len(around.f):
         return None
 
-    def prove(tangent: Tangent, curved: Tangent, enough: float) -> tuple[float, Array, Array]:
+    def prove(tangent: Tangent, curved: Tangent, enough: float) -> own_slopes.Proved:
         best: Proof | None = None
         for multipliers in _at_hand(curved, rows, bounds):
             proof = _proof(multipliers, tangent, rows)
@@ -265,10 +272,12 @@ def _beside_by_rows(
             if best.gap <= enough:
                 break
         assert best is not None
-        return best.gap, best.multipliers, rows.system.matrix.T @ best.multipliers
+        matrix = rows.system.matrix
+        held = matrix[np.flatnonzero(best.multipliers)]
+        return own_slopes.Proved(best.gap, best.multipliers, matrix.T @ best.multipliers, held)
 
     enough = max(_NEARER * sufficient, SUFFICIENT) * around.size
-    beside = best_beside(around, rows.limits, prove, enough)
+    beside = own_slopes.best_beside(around, rows.limits, prove, enough)
     if beside is None:
         return None
     proof = Proof(beside.gap, beside.multipliers)
