@@ -5,13 +5,14 @@ import mpmath
 import numpy as np
 import pytest
 
-from ldpopt import Problem, certify, losses
+from ldpopt import FrequencyEstimate, Problem, certify, losses
 from ldpopt.constraints import Custom, Linear, NonNegative, SumsTo
 from ldpopt.solve.certificate.bounds.evidence import Evidence
 from ldpopt.solve.certificate.certificate import scale_of, terms_of
 from ldpopt.solve.certificate.cones.conic_program import ConicProgram
 from ldpopt.solve.certificate.polyhedra import cone, own_slopes, polyhedron
 from ldpopt.solve.status import ACCURACIES, Status
+from tests.tolerances import ENCLOSED
 
 D = 40
 DIGITS = 40
@@ -101,6 +102,38 @@ COUPLED = {
 def test_losses_that_tie_values_together_are_proved_without_a_program(name, where, no_programs):
     loss = losses.Custom(COUPLED[name], name=name)
     assert Problem(loss, SETS[where]).solve(vector(D)).status is Status.OPTIMAL
+
+
+SUMS = {
+    "squares": losses.LeastSquares() + loss_of("logistic") / D**2,
+    "weights": losses.WeightedLeastSquares(np.linspace(1, 2, D)) + 0.1 * loss_of("exp") / D**2,
+    "two of one's own": 2 * loss_of("logistic") + loss_of("entropy"),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_of_own_losses_and_squares_are_proved_without_a_program(name, no_programs):
+    assert Problem(SUMS[name], SIMPLEX).solve(vector(D)).status is Status.OPTIMAL
+
+
+def test_the_exact_value_and_gradient_of_a_sum_lie_in_the_ranges():
+    f = vector(D, seed=1)
+    y = vector(D)
+    weights = np.linspace(1, 2, D)
+    square = losses.WeightedLeastSquares(weights)
+    start = FrequencyEstimate(y)
+    ranges = (0.3 * square + 0.7 * losses.LeastSquares()).enclosed(start)(f)
+    with mpmath.workdps(DIGITS):
+        factors = [exact(0.3) * exact(float(w)) + exact(0.7) for w in weights]
+        away = [exact(float(a)) - exact(float(b)) for a, b in zip(f, y, strict=True)]
+        value = mpmath.fsum(w * a * a for w, a in zip(factors, away, strict=True)) / 2
+        assert abs(value - ranges.value) <= ranges.value_error
+        gradient = [w * a for w, a in zip(factors, away, strict=True)]
+        for number, middle, radius in zip(
+            gradient, ranges.gradient, ranges.gradient_error, strict=True
+        ):
+            assert abs(number - exact(float(middle))) <= exact(float(radius))
+            assert radius <= ENCLOSED
 
 
 @pytest.mark.parametrize("name", ["logistic", "log_sum_exp", "entropy"])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import wraps
+from functools import partial, wraps
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
@@ -23,6 +23,7 @@ from ldpopt.adjustable import Adjustable, is_expression
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.traced import in_order
+from ldpopt.losses.enclosure import Enclosed, weighted_enclosure
 from ldpopt.losses.responses import Kinks, merged_response, response_with_kinks, single_response
 from ldpopt.printable import latex_text
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
     from scipy.sparse.linalg import LinearOperator
 
-    from ldpopt.losses.enclosure import Enclosure
     from ldpopt.losses.pooling import Pooling
 
 Array = NDArray[np.float64]
@@ -259,7 +259,7 @@ class Structure:
         """The loss of the estimate that ``Pooling.without_order`` returns."""
         return self  # type: ignore[return-value]  # a part of Loss alone
 
-    def enclosed(self, estimate: FrequencyEstimate) -> Callable[[Array], Enclosure | None] | None:
+    def enclosed(self, estimate: FrequencyEstimate) -> Enclosed | None:
         """Return the function from f, of shape (d,), to gradient and value with bounds of errors.
 
         The value may be another one by a number that does not depend on f. The function returns
@@ -662,6 +662,16 @@ class WeightedSum(SeparableLoss):
                 held |= slope == np.inf
                 total = total + weight * slope
         return np.where(held, np.inf, total)
+
+    def enclosed(self, estimate: FrequencyEstimate) -> Enclosed | None:
+        """Return the weighted sum of the terms'; None where one of them has none."""
+        parts = []
+        for weight, term in self.parts:
+            enclosed = term.enclosed(estimate)
+            if enclosed is None:
+                return None
+            parts.append((weight, enclosed))
+        return partial(weighted_enclosure, parts)
 
     def gradient_error(self, f: Array, gradient: Array, estimate: FrequencyEstimate) -> Array:
         """Return the errors of all terms, and the rounding of their sum."""

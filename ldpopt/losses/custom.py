@@ -28,7 +28,7 @@ from ldpopt.expressions import (
     without_constants,
 )
 from ldpopt.losses.base import Loss
-from ldpopt.losses.enclosure import Enclosure, enclosure
+from ldpopt.losses.enclosure import Enclosed, enclosure
 from ldpopt.printable import printable
 
 if TYPE_CHECKING:
@@ -343,7 +343,7 @@ class StatedLoss(Loss):
                 result[trial] = ranges.gradient
         return result
 
-    def enclosed(self, estimate: FrequencyEstimate) -> Callable[[Array], Enclosure | None]:
+    def enclosed(self, estimate: FrequencyEstimate) -> Enclosed:
         """Return the function from f to gradient and value, without its ``offset``, with errors."""
         varying, _ = without_constants(self._at(estimate))
         return partial(enclosure, varying, self._f)

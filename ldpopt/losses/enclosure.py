@@ -208,6 +208,33 @@ def enclosure(expression: cp.Expression, variable: cp.Variable, point: Array) ->
     return result if all(np.isfinite(part).all() for part in result) else None
 
 
+Enclosed = Callable[[Array], Enclosure | None]
+"""From f to value and gradient of a loss there, None where no gradient is known."""
+
+
+def weighted_enclosure(parts: Sequence[tuple[float, Enclosed]], f: Array) -> Enclosure | None:
+    """Return value and gradient of Σ weight · loss; None where one of them has no gradient."""
+    values = Ranges.exact(0.0)
+    slopes = Ranges.exact(np.zeros(f.shape))
+    for weight, enclosed in parts:
+        part = enclosed(f)
+        if part is None:
+            return None
+        factor = Ranges.exact(weight)
+        value = Ranges(np.asarray(part.value), np.asarray(part.value_error))
+        values = values.plus(factor.times(value))
+        slopes = slopes.plus(factor.times(Ranges(part.gradient, part.gradient_error)))
+    return Enclosure(float(values.middle), float(values.radius), *slopes)
+
+
+def squares_enclosure(target: Array, weights: Array | float, f: Array) -> Enclosure:
+    """Return value and gradient of ½ Σ weight (f - target)²."""
+    away = Ranges.exact(f).plus(Ranges.exact(-target))
+    slopes = Ranges.exact(weights).times(away)
+    twice = slopes.times(away).summed()
+    return Enclosure(float(twice.middle) / 2, float(twice.radius) / 2, *slopes)
+
+
 def _constant(node: Any) -> Ranges:
     """Return the numbers of a part without variables."""
     value = node.value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.expressions import in_uniform_units
 from ldpopt.losses.base import SeparableLoss, ones
+from ldpopt.losses.enclosure import Enclosed, squares_enclosure
 from ldpopt.losses.pooling import SquaresPooling, VariancePooling
 from ldpopt.losses.targets import Deviation, around
 
@@ -69,6 +71,10 @@ class LeastSquares(Deviation, SeparableLoss):
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return f - f̃."""
         return f - self.target(estimate)
+
+    def enclosed(self, estimate: FrequencyEstimate) -> Enclosed | None:
+        """Return the function from f to value and gradient with bounds of their errors."""
+        return partial(squares_enclosure, self.target(estimate), 1.0)
 
     def cone_form(
         self,
@@ -170,6 +176,10 @@ class WeightedLeastSquares(Deviation, SeparableLoss):
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return w (f - f̃)."""
         return np.asarray(self.weights * (f - estimate.frequencies))
+
+    def enclosed(self, estimate: FrequencyEstimate) -> Enclosed | None:
+        """Return the function from f to value and gradient with bounds of their errors."""
+        return partial(squares_enclosure, estimate.frequencies, self.weights)
 
     @property
     def compiled_key(self) -> Hashable:

@@ -167,6 +167,9 @@ class SupportedLeastSquares(LeastSquares):
         """Return f - f̃ on the support, and 0 outside, where values do not move."""
         return np.where(self.allowed, super().gradient(f, estimate), 0.0)
 
+    def enclosed(self, estimate: FrequencyEstimate) -> None:
+        """Return None: the loss is infinite beside its support."""
+
     def data(self, estimate: FrequencyEstimate) -> tuple[Array, ...]:
         """Return f̃, and 1 where a value may differ from zero."""
         return estimate.frequencies, self.allowed.astype(np.float64)

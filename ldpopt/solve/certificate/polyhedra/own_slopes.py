@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from ldpopt.closed_form.parts import absolute_sum
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
-from ldpopt.losses.enclosure import Enclosure
+from ldpopt.losses.enclosure import Enclosed, Enclosure
 from ldpopt.solve.certificate.bounds.dual import EPS
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.bounds.minorant import Tangent
@@ -118,7 +118,7 @@ class Surroundings(NamedTuple):
         What a gap is relative to: about ``Certificate.scale``.
     """
 
-    enclosed: Callable[[Array], Enclosure | None]
+    enclosed: Enclosed
     f: Array
     here: Enclosure
     is_sum: bool
@@ -224,9 +224,7 @@ def _bent(around: Surroundings, at: Array, there: Enclosure, direction: Array) -
     return None if beside is None else (beside.gradient - there.gradient) / length
 
 
-def _is_sum_over_values(
-    enclosed: Callable[[Array], Enclosure | None], f: Array, here: Enclosure, step: Array
-) -> bool:
+def _is_sum_over_values(enclosed: Enclosed, f: Array, here: Enclosure, step: Array) -> bool:
     """Return whether no gradient changes where every second value alone takes a step."""
     is_moved = np.arange(len(f)) % 2 == 0
     there = enclosed(np.where(is_moved, f + step, f))
@@ -238,7 +236,7 @@ def _is_sum_over_values(
 
 
 def _second_derivatives(
-    enclosed: Callable[[Array], Enclosure | None], f: Array, here: Enclosure, *, is_sum: bool
+    enclosed: Enclosed, f: Array, here: Enclosure, *, is_sum: bool
 ) -> Array | None:
     """Return about the second derivatives by each value alone, all positive; None if none is."""
     mean = float(np.mean(np.abs(f)))

@@ -281,7 +281,8 @@ def _beside_by_rows(
     if beside is None:
         return None
     proof = Proof(beside.gap, beside.multipliers)
-    of_curved = cone.no_multipliers(source)
+    # cvxpy's statement of the set takes a while.
+    of_curved = cone.no_multipliers(source) if source.curved else ()
     result = _explained(proof, beside.tangent, rows, bounds, of_curved)
     is_promised = beside.gap <= _PROMISED * around.size
     return result._replace(reason=np.asarray("")) if is_promised else result
