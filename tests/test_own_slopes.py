@@ -159,6 +159,14 @@ def test_the_cones_of_a_loss_are_in_no_program_for_a_ball(monkeypatch):
     assert exponential == [0]
 
 
+def test_rows_that_leave_a_ball_out_get_one_look(monkeypatch):
+    looks = []
+    proof = polyhedron._proof
+    monkeypatch.setattr(polyhedron, "_proof", lambda *_: looks.append(1) or proof(*_))
+    assert Problem(loss_of("logistic"), SETS["ball"]).solve(vector(D)).status is Status.OPTIMAL
+    assert len(looks) <= len(polyhedron._NEARNESS)
+
+
 def feasible(f):
     """Return frequencies that sum to 1 exactly, none of them 0."""
     numbers = [max(exact(float(x)), exact(10) ** -20) for x in f]

@@ -26,7 +26,7 @@ from ldpopt.solve.certificate.bounds.intervals import Box, Empty
 from ldpopt.solve.certificate.cones.compiled_problem import CompiledProblem
 from ldpopt.solve.certificate.cones.conic_program import ConicProgram, Multipliers, Rise
 from ldpopt.solve.certificate.cones.dual_cones import project
-from ldpopt.solve.certificate.cones.multipliers import Best, best, explaining, shortfall
+from ldpopt.solve.certificate.cones.multipliers import best, explaining, shortfall
 from ldpopt.solve.certificate.cones.open_variables import bounded
 from ldpopt.solve.certificate.cones.ranges import propagate
 from ldpopt.solve.programs.units import Units
@@ -38,6 +38,9 @@ Array = NDArray[np.float64]
 
 # Accuracy of a point that only has to lie near the others.
 _LOOSE = 1e-6
+
+# Accuracy of multipliers of which a solver gets one try.
+_TIGHT = 1e-12
 
 TARGET = 5e-10
 """What a gap is worth polishing to, relative to Σ |g_v f_v|."""
@@ -133,42 +136,6 @@ class ConeSet:
             return self._nothing("the constraints contradict each other")
         if not np.isfinite(gradient).all():
             return self._nothing("the gradient is infinite at the point")
-        result = self._best(gradient, gradient_error, f, modulus, sufficient)
-        if result is None:
-            return self._nothing("Clarabel returned no multipliers")
-        point, rise, _ = result
-        reason = self._reason(rise)
-        if not reason:
-            terms = float(np.abs(gradient) @ np.abs(f))
-            reason = shortfall(rise.value, point.attained, terms)
-        return self._result(max(rise.value, 0.0), point, rise.residual, reason)
-
-    def multipliers(
-        self, gradient: Array, f: Array, steepness: Array, sufficient: float
-    ) -> Multipliers | None:
-        """Return the best multipliers for a tangent and second derivatives that may be wrong."""
-        result = self._best(gradient, 0.0, f, steepness, sufficient)
-        return None if result is None else result.point
-
-    def proved(
-        self, gradient: Array, gradient_error: Array | float, f: Array, point: Multipliers
-    ) -> ConeGap:
-        """Return the gap that multipliers prove of a tangent."""
-        assert self.box is not None
-        tangent = self._tangent(gradient, gradient_error)
-        rise = tangent.rise(point, self.box, np.zeros(len(tangent.linear)))
-        return self._result(max(rise.value, 0.0), point, rise.residual, self._reason(rise))
-
-    def _best(
-        self,
-        gradient: Array,
-        gradient_error: Array | float,
-        f: Array,
-        modulus: Array | float,
-        sufficient: float,
-    ) -> Best | None:
-        """Return the best multipliers that a solver finds, and what they prove."""
-        assert self.box is not None
         curvature = np.zeros(len(self.program.linear))
         curvature[self.columns] = modulus
         tangent = self._tangent(gradient, gradient_error)
@@ -183,7 +150,30 @@ class ConeSet:
             attained = self._attained(solved.x[self.columns], gradient, f, modulus)
             return self._at(f, solved)._replace(attained=attained)
 
-        return best(tangent, self.box, curvature, target, solve, sufficient)
+        result = best(tangent, self.box, curvature, target, solve, sufficient)
+        if result is None:
+            return self._nothing("Clarabel returned no multipliers")
+        point, rise, _ = result
+        reason = self._reason(rise)
+        if not reason:
+            terms = float(np.abs(gradient) @ np.abs(f))
+            reason = shortfall(rise.value, point.attained, terms)
+        return self._result(max(rise.value, 0.0), point, rise.residual, reason)
+
+    def multipliers(self, gradient: Array, f: Array, steepness: Array) -> Multipliers | None:
+        """Return a solver's multipliers for a tangent and second derivatives that may be wrong."""
+        solvable = self._solvable(self._tangent(gradient, 0.0), f, steepness)
+        solved = solvable.solve(_TIGHT, self._units(solvable, f))
+        return None if solved is None else self._at(f, solved)
+
+    def proved(
+        self, gradient: Array, gradient_error: Array | float, f: Array, point: Multipliers
+    ) -> ConeGap:
+        """Return the gap that multipliers prove of a tangent."""
+        assert self.box is not None
+        tangent = self._tangent(gradient, gradient_error)
+        rise = tangent.rise(point, self.box, np.zeros(len(tangent.linear)))
+        return self._result(max(rise.value, 0.0), point, rise.residual, self._reason(rise))
 
     def explained(self, gradient: Array, f: Array, modulus: Array | float) -> ConeGap | None:
         """Return the multipliers that explain most, with their own products as gap, or None.

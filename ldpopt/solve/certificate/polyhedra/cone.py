@@ -108,8 +108,7 @@ def evidence_beside(
     cones = ConeSet.of(stated.compiled, stated.variable, *limits)
     if cones.box is None:
         return None
-    nearer = _NEARER * sufficient
-    point = cones.multipliers(around.here.gradient, f, around.steep, nearer)
+    point = cones.multipliers(around.here.gradient, f, around.steep)
     if point is None:
         return None
 
@@ -120,7 +119,7 @@ def evidence_beside(
         proof = cones.proved(tangent.slope, tangent.error, f, point)
         return own_slopes.Proved(proof.gap, proof, tangent.slope - proof.residual, no_rows)
 
-    beside = own_slopes.best_beside(around, limits, prove, nearer * around.size)
+    beside = own_slopes.best_beside(around, limits, prove, _NEARER * sufficient * around.size)
     if beside is None:
         return None
     proof = _of_cones(beside.multipliers._replace(gap=beside.gap))

@@ -50,6 +50,10 @@ _LEFT = 2.0**-4
 # A step has to take this part of the gap away for another one to be worth its time.
 _GAIN = 0.5
 
+# Where tangents leave more than this part of the size of the loss, no step makes up for it: other
+# constraints hold, or the point is no minimum.
+_HOPELESS = 0.1
+
 # Conjugate gradients: the products of a step, the part of the error that is left, and the length of
 # a difference, relative to the largest value.
 _PRODUCTS = 30
@@ -165,7 +169,8 @@ def best_beside(around: Surroundings, limits: Box, prove: Prove, enough: float) 
             best = Beside(gap, tangent, proof.multipliers)
         # A step that overshoots, as beside a logarithm's end, is made good by the next one.
         is_still = _GAIN * before < gap <= before / _GAIN
-        if gap <= enough or is_still or not np.isfinite(gap):
+        is_hopeless = best is None or best.gap > _HOPELESS * around.size
+        if gap <= enough or is_still or is_hopeless:
             break
         step = (there.gradient - proof.price) / around.steep
         if not around.is_sum:
