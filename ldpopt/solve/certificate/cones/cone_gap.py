@@ -14,7 +14,7 @@ with r = (g, 0) + Aᵀz, and s and t in ranges that all points of the set have.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,9 +26,10 @@ from ldpopt.solve.certificate.bounds.intervals import Box, Empty
 from ldpopt.solve.certificate.cones.compiled_problem import CompiledProblem
 from ldpopt.solve.certificate.cones.conic_program import ConicProgram, Multipliers, Rise
 from ldpopt.solve.certificate.cones.dual_cones import project
-from ldpopt.solve.certificate.cones.multipliers import best, explaining, shortfall
+from ldpopt.solve.certificate.cones.multipliers import best, explaining, polished, shortfall
 from ldpopt.solve.certificate.cones.open_variables import bounded
 from ldpopt.solve.certificate.cones.ranges import propagate
+from ldpopt.solve.certificate.cones.repair import repaired
 from ldpopt.solve.programs.units import Units
 
 if TYPE_CHECKING:
@@ -160,11 +161,23 @@ class ConeSet:
             reason = shortfall(rise.value, point.attained, terms)
         return self._result(max(rise.value, 0.0), point, rise.residual, reason)
 
-    def multipliers(self, gradient: Array, f: Array, steepness: Array) -> Multipliers | None:
-        """Return a solver's multipliers for a tangent and second derivatives that may be wrong."""
-        solvable = self._solvable(self._tangent(gradient, 0.0), f, steepness)
+    def multipliers(self, gradient: Array, f: Array, steepness: Array) -> Iterator[Multipliers]:
+        """Yield multipliers for a tangent and second derivatives that may be wrong.
+
+        They are a solver's, and what improves them.
+        """
+        assert self.box is not None
+        tangent = self._tangent(gradient, 0.0)
+        solvable = self._solvable(tangent, f, steepness)
         solved = solvable.solve(_TIGHT, self._units(solvable, f))
-        return None if solved is None else self._at(f, solved)
+        if solved is None:
+            return
+        point = self._at(f, solved)
+        yield point
+        for improve in (polished, repaired):
+            better = improve(tangent, point, self.box)
+            if better is not None:
+                yield better
 
     def proved(
         self, gradient: Array, gradient_error: Array | float, f: Array, point: Multipliers

@@ -22,6 +22,7 @@ from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.bounds.minorant import KinkedLoss, Minorant, MixedLoss, Tangent
 from ldpopt.solve.certificate.box.box import bound_multipliers
 from ldpopt.solve.certificate.cones.cone_gap import TARGET, ConeGap, ConeSet, cone_gap
+from ldpopt.solve.certificate.cones.conic_program import Multipliers
 from ldpopt.solve.certificate.cones.convex_program import certify_program
 from ldpopt.solve.certificate.polyhedra import own_slopes
 from ldpopt.solve.certificate.polyhedra.row_programs import bounds_of
@@ -108,22 +109,24 @@ def evidence_beside(
     cones = ConeSet.of(stated.compiled, stated.variable, *limits)
     if cones.box is None:
         return None
-    point = cones.multipliers(around.here.gradient, f, around.steep)
-    if point is None:
-        return None
-
     # The program's prices stay.
     no_rows = sparse.csr_array((0, len(f)))
+    best: own_slopes.Beside | None = None
+    for point in cones.multipliers(around.here.gradient, f, around.steep):
 
-    def prove(tangent: Tangent, *_: Any) -> own_slopes.Proved:
-        proof = cones.proved(tangent.slope, tangent.error, f, point)
-        return own_slopes.Proved(proof.gap, proof, tangent.slope - proof.residual, no_rows)
+        def prove(tangent: Tangent, *_: Any, point: Multipliers = point) -> own_slopes.Proved:
+            proof = cones.proved(tangent.slope, tangent.error, f, point)
+            return own_slopes.Proved(proof.gap, proof, tangent.slope - proof.residual, no_rows)
 
-    beside = own_slopes.best_beside(around, limits, prove, _NEARER * sufficient * around.size)
-    if beside is None:
+        beside = own_slopes.best_beside(around, limits, prove, _NEARER * sufficient * around.size)
+        if beside is not None and (best is None or beside.gap < best.gap):
+            best = beside
+        if best is not None and best.gap <= sufficient * around.size:
+            break
+    if best is None:
         return None
-    proof = _of_cones(beside.multipliers._replace(gap=beside.gap))
-    return _evidence_of(proof, beside.tangent, rows, source, stated, bounds, sufficient)
+    proof = _of_cones(best.multipliers._replace(gap=best.gap))
+    return _evidence_of(proof, best.tangent, rows, source, stated, bounds, sufficient)
 
 
 def _evidence_of(
