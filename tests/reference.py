@@ -17,22 +17,36 @@ def exact(numbers):
     return [Fraction(float(x)) for x in numbers]
 
 
+def over_one_denominator(numbers):
+    """Return the integers and the denominator whose ratios the numbers are, exactly."""
+    ratios = [float(x).as_integer_ratio() for x in numbers]
+    unit = math.lcm(*(denominator for _, denominator in ratios))
+    return [number * (unit // denominator) for number, denominator in ratios], unit
+
+
 def water_level(f, total=1, slope=0):
     """The exact t with Σ max(f+t, 0) + slope·t = total.
 
     It is that of the largest k for which the k-th highest value stays positive.
     """
-    falling = sorted(exact(f), reverse=True)
-    total, slope = Fraction(total), Fraction(slope)
-    level = (total - falling[0]) / (1 + slope)
-    above = Fraction(0)
+    # In integers, which have no common divisors to look for at every step.
+    values, unit = over_one_denominator(f)
+    falling = sorted(values, reverse=True)
+    total = Fraction(total) * unit
+    slope = Fraction(slope)
+    kept = 1
+    above = 0
+    above_of_kept = falling[0]
     for k, value in enumerate(falling, start=1):
         above += value
-        candidate = (total - above) / (k + slope)
-        if value + candidate <= 0:
+        # value + (total - above) / (k + slope) <= 0, times the denominators, which are positive.
+        times = (k * slope.denominator + slope.numerator) * total.denominator
+        rest = (total.numerator - above * total.denominator) * slope.denominator
+        if value * times + rest <= 0:
             break
-        level = candidate
-    return level
+        kept = k
+        above_of_kept = above
+    return (total - above_of_kept) / (kept + slope) / unit
 
 
 def water_level_by_supports(f, total=1, slope=0):
@@ -50,9 +64,14 @@ def norm_sub(f, total=1):
     """Exact: max(f + δ, 0); -inf marks zeros."""
     finite = [x for x in f if x != -math.inf]
     delta = water_level(finite, total)
-    return [
-        Fraction(0) if x == -math.inf else max(Fraction(float(x)) + delta, Fraction(0)) for x in f
-    ]
+    return [Fraction(0) if x == -math.inf else positive_part_of_sum(x, delta) for x in f]
+
+
+def positive_part_of_sum(x, delta):
+    """Exact: max(x + delta, 0) of a float and a fraction, with one fraction built."""
+    number, unit = float(x).as_integer_ratio()
+    shifted = number * delta.denominator + delta.numerator * unit
+    return Fraction(max(shifted, 0), unit * delta.denominator)
 
 
 def mle_apx(f, kappa, total=1):
