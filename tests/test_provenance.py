@@ -108,6 +108,20 @@ def test_a_function_counts_with_the_sources_of_its_module(folder):
     assert provenance.fingerprint(method) != before
 
 
+def test_one_fingerprint_reads_the_sources_of_a_module_once(folder, monkeypatch):
+    rewrite(folder / "beside.py", "def one(): return 1\ndef two(): return 2\n")
+    beside = importlib.import_module("beside")
+    read = []
+    digest_of = provenance.code_digest
+    monkeypatch.setattr(
+        provenance, "code_digest", lambda *modules: read.append(modules) or digest_of(*modules)
+    )
+    before = provenance.fingerprint([beside.one, beside.two])
+    assert read == [("beside",)]
+    rewrite(folder / "beside.py", "def one(): return 1\ndef two(): return 3\n")
+    assert provenance.fingerprint([beside.one, beside.two]) != before
+
+
 def test_a_function_without_a_file_counts_with_all_that_it_names():
     """As in a notebook, whose cells have no module that could be read."""
 

@@ -12,6 +12,7 @@ import ast
 import dis
 import hashlib
 import inspect
+import os
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +22,7 @@ from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +34,8 @@ _LIBRARY = __name__.partition(".")[0]
 # Another version of numpy may draw other numbers from the same seed, and scipy's roots and
 # quantiles differ in their last digits. cvxpy and its default solver decide the rest.
 _PACKAGES = (_LIBRARY, "numpy", "scipy", "cvxpy", "clarabel")
+
+_PACKAGE = "__init__.py"
 
 # Folders of modules that are known by their versions.
 _INSTALLED = tuple(
@@ -73,8 +76,8 @@ def code_digest(*modules: str) -> str:
     # Names go in as well: a function that moves to another module is another source.
     digest = hashlib.sha256()
     packages = frozenset(name.partition(".")[0] for name in (_LIBRARY, *modules))
-    for name, path in sorted(_closure(modules, packages).items()):
-        digest.update(f"{name}\n{_read(path, path.stat().st_mtime_ns).statements}\n".encode())
+    for name, source in sorted(_closure(modules, packages).items()):
+        digest.update(f"{name}\n{source.statements}\n".encode())
     return digest.hexdigest()[:16]
 
 
@@ -84,27 +87,26 @@ def _library_digest(module: str) -> str:
     return code_digest(module)
 
 
-def _closure(modules: tuple[str, ...], packages: frozenset[str]) -> dict[str, Path]:
-    """Return the files of modules and of what they import, directly or not."""
-    files: dict[str, Path] = {}
+def _closure(modules: tuple[str, ...], packages: frozenset[str]) -> dict[str, _Source]:
+    """Return the sources of modules and of what they import, directly or not."""
+    sources: dict[str, _Source] = {}
     # By a list and not by recursion: imports may form circles.
     waiting = list(modules)
     seen: set[tuple[str, ...]] = set()
     # Kept for this call alone: files may come and go between two calls.
-    source_of = cache(partial(_source_of, packages=packages))
+    source_of = cache(partial(_source_of, packages=packages, members_of=cache(_members_of)))
     while waiting:
         name = waiting.pop()
         path = source_of(name)
-        if path is None or name in files:
+        if path is None or name in sources:
             continue
-        files[name] = path
-        is_package = path.name == "__init__.py"
-        read = _read(path, path.stat().st_mtime_ns)
-        for choices in _choices_of(read.imports, name, is_package):
+        source = _read(path, path.stat().st_mtime_ns)
+        sources[name] = source
+        for choices in _choices_of(source.imports, name, path.name == _PACKAGE):
             if choices not in seen:
                 seen.add(choices)
                 waiting += _module_among(choices, source_of)
-    return files
+    return sources
 
 
 def _module_among(
@@ -113,23 +115,51 @@ def _module_among(
     """Return the first of some names that is a module of a source folder, or nothing."""
     within = source_of(choices[-1])
     # Inside a module that is no package there are no others: most names need no look at the disk.
-    if within is not None and within.name != "__init__.py":
+    if within is not None and within.name != _PACKAGE:
         return choices[-1:]
     # A name that is no module is something inside its package.
     return tuple(choice for choice in choices if source_of(choice) is not None)[:1]
 
 
-def _source_of(module: str, packages: frozenset[str]) -> Path | None:
+def _source_of(
+    module: str, packages: frozenset[str], members_of: Callable[[Path, str], _Members]
+) -> Path | None:
     """Return the file of a module; None where it is installed, built in, or not there."""
     top = module.partition(".")[0]
     folder = _folder_of(top)
     if folder is None or (top not in packages and _is_installed(folder)):
         return None
-    path = folder.joinpath(*module.split("."))
-    for file in (path.with_suffix(".py"), path / "__init__.py"):
-        if file.is_file():
-            return file
+    package, _, last = module.rpartition(".")
+    members = members_of(folder, package)
+    if f"{last}.py" in members.files:
+        return members.folder / f"{last}.py"
+    # Most names are those of functions and classes: they are not looked for as folders.
+    if last in members.folders:
+        inside = members_of(folder, module)
+        if _PACKAGE in inside.files:
+            return inside.folder / _PACKAGE
     return None
+
+
+class _Members(NamedTuple):
+    """A folder, and the names of the files and of the folders in it."""
+
+    folder: Path
+    files: frozenset[str]
+    folders: frozenset[str]
+
+
+def _members_of(folder: Path, package: str) -> _Members:
+    """Return what is in the folder of a package: one look at the disk for all names in it."""
+    place = folder.joinpath(*package.split("."))
+    try:
+        with os.scandir(place) as entries:
+            kinds = [(entry.name, entry.is_dir()) for entry in entries]
+    # What a name stands in may be a module, or nothing at all.
+    except (FileNotFoundError, NotADirectoryError):
+        kinds = []
+    files = frozenset(name for name, is_folder in kinds if not is_folder)
+    return _Members(place, files, frozenset(name for name, is_folder in kinds if is_folder))
 
 
 @cache
@@ -144,7 +174,7 @@ def _folder_of(top: str) -> Path | None:
     if file is None or not str(file).endswith(".py"):
         return None
     path = Path(file).resolve()
-    return path.parent.parent if path.name == "__init__.py" else path.parent
+    return path.parent.parent if path.name == _PACKAGE else path.parent
 
 
 @cache
@@ -252,6 +282,8 @@ class _Fingerprint:
         self._hash = hashlib.sha256()
         # The objects are held: another one could get the address of one that is gone.
         self._seen: dict[int, tuple[int, Any]] = {}
+        # Every function of a class names its module. Files do not change within one fingerprint.
+        self._described: dict[str, str] = {}
 
     def digest(self) -> str:
         """Return the hash of what was added."""
@@ -315,14 +347,9 @@ class _Fingerprint:
 
     def _module(self, name: str) -> None:
         """Add a module: by its sources where it is the user's or ours, else by its version."""
-        top = name.partition(".")[0]
-        folder = None if top == "__main__" else _folder_of(top)
-        if top == _LIBRARY:
-            self._text(f"module {name} {_library_digest(name)}")
-        elif folder is None or _is_installed(folder):
-            self._text(f"module {name} {version_of(top)}")
-        else:
-            self._text(f"module {name} {code_digest(name)}")
+        if name not in self._described:
+            self._described[name] = f"module {name} {_description_of(name)}"
+        self._text(self._described[name])
 
     def _function(self, function: FunctionType) -> None:
         # A function of a known module is that module's source under a name.
@@ -389,6 +416,17 @@ class _Fingerprint:
                 f"into ({error}): keep it out of methods and metrics, or leave out the store"
             ) from None
         self._all("state", [state] if isinstance(state, str) else state[1:3])
+
+
+def _description_of(module: str) -> str:
+    """Return the hash of a module's sources where it is the user's or ours, else its version."""
+    top = module.partition(".")[0]
+    if top == _LIBRARY:
+        return _library_digest(module)
+    folder = None if top == "__main__" else _folder_of(top)
+    if folder is None or _is_installed(folder):
+        return version_of(top)
+    return code_digest(module)
 
 
 def _is_known_by_module(module: str | None) -> bool:
