@@ -31,7 +31,7 @@ from ldpopt.solve.certificate.cones.dual_cones import (
 )
 from ldpopt.solve.certificate.cones.multipliers import _normal
 from ldpopt.solve.certificate.cones.open_variables import ranges_below
-from ldpopt.solve.certificate.cones.ranges import Cut, propagate
+from ldpopt.solve.certificate.cones.ranges import Cut, _System, propagate
 
 DIGITS = 40
 exact = mpmath.mpf
@@ -365,6 +365,31 @@ def test_sums_are_rounded_once(either_way):
     assert values[0] == 1 / 3
     assert errors[0] < 1e-15
     assert np.isnan(product_total(np.array([1e300]), np.array([1e300]))[0])
+
+
+def test_rows_whose_sums_are_exact_and_shorter_are_added():
+    matrix = np.array(
+        [
+            [1.0, -1.0, 0.0],
+            [1.0, 1.0, 0.0],  # its sum with the row above is 2x
+            [0.1, 0.0, -1.0],
+            [0.1, 0.0, 1.0],
+            [1.0, 0.0, 0.5],  # s₀ and s₁ of a cone: the sum and the difference
+            [1.0, 0.0, -0.5],
+            [0.0, 3.0, 0.0],
+            [0.1, 1.0, 0.0],  # of another cone, where 0.1 + 0.3 is rounded
+            [0.3, -1.0, 0.0],
+        ]
+    )
+    right = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0])
+    csr = sparse.csr_array(matrix)
+    rows = _System(csr, right, Cones(zero=0, nonneg=4, soc=(3, 2))).rows
+    added = [[2.0, 0.0, 0.0], [0.2, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    dense = np.zeros((len(rows.right), 3))
+    dense[rows.entries.rows, rows.entries.columns] = rows.entries.data
+    assert dense.tolist() == [*matrix.tolist(), *added]
+    assert rows.right.tolist() == [*right, 3.0, 7.0, 11.0, -1.0]
+    assert rows.entries.data.all()
 
 
 def test_ranges_contain_feasible_points():

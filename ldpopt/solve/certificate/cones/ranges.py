@@ -139,28 +139,40 @@ class _System:
     """
 
     def __init__(self, matrix: Any, right: Array, cones: Cones) -> None:
-        from scipy import sparse
-
         self.cones = cones
         self.count = len(right)
-        pairs = _opposite_rows(matrix, cones)
-        sums = _RowSums(matrix, right, pairs[:, 0], pairs[:, 1], 1.0)
-        kept = np.flatnonzero(sums.exact & sums.shorter)
-        self.pairs = pairs[kept]
+        self.pairs = _opposite_rows(matrix, cones)
         self.rotated = _Rotated.of(cones)
-        firsts = self.rotated.first
-        plus = _RowSums(matrix, right, firsts, firsts + 1, 1.0)
-        minus = _RowSums(matrix, right, firsts, firsts + 1, -1.0)
-        usable = np.flatnonzero(plus.exact & minus.exact & (plus.shorter | minus.shorter))
-        self.rotated = self.rotated.only(usable)
-        added = [sums.take(kept), plus.take(usable), minus.take(usable)]
-        whole = sparse.vstack([matrix, *(part.matrix for part in added)], format="coo")
-        ends = np.concatenate([part.right for part in added])
+        self.rows = _Rows(Entries.of(matrix), right, np.zeros(len(right)))
+        cone_pairs = self.rotated.first[:, None] + np.arange(2)
+        pairs = np.concatenate([self.pairs, cone_pairs, cone_pairs])
+        # Most programs of orders and bounds have none.
+        if not len(pairs):
+            return
+        signs = np.ones(len(pairs))
+        signs[len(pairs) - len(cone_pairs) :] = -1.0
+        sums = _RowSums(matrix, right, pairs, signs)
+        exact_pairs, plus, minus = np.split(sums.exact, self._ends())
+        shorter_pairs, shorter_plus, shorter_minus = np.split(sums.shorter, self._ends())
+        kept = exact_pairs & shorter_pairs
+        usable = plus & minus & (shorter_plus | shorter_minus)
+        self.pairs = self.pairs[kept]
+        self.rotated = self.rotated.only(np.flatnonzero(usable))
+        of_matrix = self.rows.entries
+        added, ends = sums.take(np.concatenate([kept, usable, usable]), len(right))
         self.rows = _Rows(
-            Entries.of(whole),
+            Entries(
+                np.concatenate([of_matrix.data, added.data]),
+                np.concatenate([of_matrix.columns, added.columns]),
+                np.concatenate([of_matrix.rows, added.rows]),
+            ),
             np.concatenate([right, ends]),
             np.concatenate([np.zeros(len(right)), EPS * np.abs(ends)]),
         )
+
+    def _ends(self) -> tuple[int, int]:
+        """Return where the sums of pairs end, and those s₀ + s₁ of cones."""
+        return len(self.pairs), len(self.pairs) + len(self.rotated.first)
 
     def contract(self, low: Array, high: Array) -> tuple[Array, Array]:
         """Return what remains of the ranges of all slacks, those of sums included."""
@@ -176,31 +188,53 @@ class _System:
 
 
 class _RowSums:
-    """Sums of rows, or differences, with what is on the right side."""
+    """Sums of pairs of rows, or differences, with what is on the right side.
 
-    def __init__(
-        self,
-        matrix: Any,
-        right: Array,
-        first: NDArray[np.int64],
-        second: NDArray[np.int64],
-        sign: float,
-    ) -> None:
-        one = matrix[first]
-        other = sign * matrix[second]
-        self.matrix = (one + other).tocsr()
-        self.right = right[first] + sign * right[second]
+    Attributes
+    ----------
+    exact
+        Whether no entry of a sum was rounded.
+    shorter
+        Whether a sum has fewer entries than its two rows, since some cancel.
+    """
+
+    def __init__(self, matrix: Any, right: Array, pairs: NDArray[np.int64], signs: Array) -> None:
+        count = len(pairs)
+        # By arrays of entries: operations on sparse matrices cost ten times as much where these
+        # are small.
+        of_one = _entries_of_rows(matrix, pairs[:, 0])
+        of_other = _entries_of_rows(matrix, pairs[:, 1])
+        columns = np.concatenate([of_one.columns, of_other.columns])
+        rows = np.concatenate([of_one.rows, of_other.rows])
+        places, at = np.unique(rows * matrix.shape[1] + columns, return_inverse=True)
+        split = len(of_one.rows)
+        one = np.bincount(at[:split], of_one.data, len(places))
+        other = np.bincount(at[split:], signs[of_other.rows] * of_other.data, len(places))
+        self._rows, self._columns = np.divmod(places, matrix.shape[1])
         # In floating point a + b is exact if and only if both differences give the parts back.
-        wrong = abs((self.matrix - one) - other) + abs((self.matrix - other) - one)
-        self.exact = np.asarray(wrong.sum(axis=1) == 0).ravel()
-        length = np.diff(one.indptr) + np.diff(other.indptr)
-        self.shorter = np.diff(self.matrix.indptr) < length
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._data = one + other
+            wrong = np.abs((self._data - one) - other) + np.abs((self._data - other) - one)
+        self.exact = np.bincount(self._rows, wrong != 0, count) == 0
+        length = np.bincount(rows, minlength=count)
+        self.shorter = np.bincount(self._rows, self._data != 0, count) < length
+        self._right = right[pairs[:, 0]] + signs * right[pairs[:, 1]]
 
-    def take(self, rows: NDArray[np.int64]) -> _RowSums:
-        """Keep some rows."""
-        self.matrix = self.matrix[rows]
-        self.right = self.right[rows]
-        return self
+    def take(self, kept: NDArray[np.bool_], start: int) -> tuple[Entries, Array]:
+        """Return the entries of some sums, which become rows from ``start`` on, and right sides."""
+        used = kept[self._rows] & (self._data != 0)
+        number = start - 1 + np.cumsum(kept)
+        rows = number[self._rows[used]]
+        return Entries(self._data[used], self._columns[used], rows), self._right[kept]
+
+
+def _entries_of_rows(matrix: Any, rows: NDArray[np.int64]) -> Entries:
+    """Return the entries of some rows of a matrix by rows, numbered as they stand in the list."""
+    starts = matrix.indptr[rows]
+    counts = matrix.indptr[rows + 1] - starts
+    number = np.repeat(np.arange(len(rows)), counts)
+    at = np.arange(len(number)) + np.repeat(starts - np.cumsum(counts) + counts, counts)
+    return Entries(matrix.data[at], matrix.indices[at], number)
 
 
 class _Rotated(NamedTuple):
