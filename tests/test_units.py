@@ -12,6 +12,7 @@ from ldpopt.errors import InvalidInputError, LdpoptWarning
 from ldpopt.losses import GaussianMLE, GroupNorm, KLTo, KullbackLeibler, L1To, LeastSquares
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths import conic
+from ldpopt.solve.programs import solver_data
 from ldpopt.solve.programs.program import ConeProgram
 from ldpopt.solve.programs.solver_data import SolverData
 from ldpopt.solve.programs.solvers import COLD
@@ -156,6 +157,49 @@ def compiled_for(problem, estimate, solver):
     problem.solve(estimate, path="conic", solver=solver)
     (compiled,) = problem._planner.conic.compiled.values()
     return compiled
+
+
+def programs_of_other_cones():
+    """Problems whose rows need other orders, two of each shape with other numbers."""
+    x = cp.Variable(4)
+    for number in (1.0, 2.0):
+        yield [x >= number, cp.sum(x) == 10]
+        yield [cp.sum(x) == 10, x >= number]
+        yield [cp.norm(x - number) <= 3]
+        yield [cp.SOC(np.full(2, number), cp.reshape(x, (2, 2), order="F"))]
+        yield [cp.SOC(np.full(1, number), cp.reshape(x, (4, 1), order="F"))]
+        yield [cp.exp(x[:3]) <= 9 * number, x[3] == 0]
+        yield [cp.PowCone3D(x[0], x[1], x[2], 0.25 * number), x[3] == 0, x <= 9]
+        yield [cp.diag(x) >> number * np.eye(4), x <= 9]
+
+
+def test_an_order_of_rows_that_is_kept_is_the_one_that_cvxpy_finds(monkeypatch):
+    monkeypatch.setattr(solver_data, "_orders", {})
+    searches = []
+    find = solver_data._found_order
+    monkeypatch.setattr(
+        solver_data, "_found_order", lambda *given: searches.append(given) or find(*given)
+    )
+    for forms in programs_of_other_cones():
+        x = forms[0].variables()[0]
+        for solver in ("CLARABEL", "SCS"):
+            problem = cp.Problem(cp.Minimize(cp.sum(x)), forms)
+            ours = SolverData(problem, solver)._data
+            theirs, _, _ = problem.get_problem_data(solver)
+            assert_array_equal(ours["A"].toarray(), theirs["A"].toarray())
+            assert_array_equal(ours["b"], theirs["b"])
+    # Of powers and matrices none is kept. cvxpy puts equations first: the first two are one shape.
+    assert len(solver_data._orders) == 2 * 5
+    assert len(searches) == 2 * 5 + 2 * 2 * 2
+
+
+def test_only_the_latest_orders_of_rows_are_kept(monkeypatch):
+    monkeypatch.setattr(solver_data, "_orders", {})
+    monkeypatch.setattr(solver_data, "_KEPT_ORDERS", 2)
+    for d in (2, 3, 4):
+        x = cp.Variable(d)
+        SolverData(cp.Problem(cp.Minimize(cp.sum(x)), [x >= 1]), "CLARABEL")
+    assert len(solver_data._orders) == 2
 
 
 @UNPOLISHED

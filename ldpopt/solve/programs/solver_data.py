@@ -11,8 +11,9 @@ cvxpy would build all matrices again.
 
 from __future__ import annotations
 
+import threading
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.immutable import closed
 from ldpopt.solve.programs.jobs import Job, JobResult, pack, without_program
 from ldpopt.solve.programs.solvers import COLD, SOLVERS, Running, installed_solvers
 from ldpopt.solve.programs.units import Coefficients, Units, are_near_one, balanced, row_groups
@@ -335,8 +337,39 @@ def _formatted(program: Any, solver: Any) -> Any:
     return _with_numbers(program, program.q, moved.tocsc(), program.P, is_ordered=True)
 
 
+# Orders of rows that are kept: problems of one shape share theirs.
+_KEPT_ORDERS = 64
+
+_orders: dict[Hashable, tuple[NDArray[np.int64], Array]] = {}
+_changing_orders = threading.Lock()
+
+
 def _order_of_rows(program: Any, solver: Any) -> tuple[NDArray[np.int64], Array]:
-    """Return where a solver wants each row, and the sign of each place."""
+    """Return where a solver wants each row, and the sign of each place; both read-only."""
+    kinds = _kinds_of_rows(program)
+    if kinds is None:
+        return _found_order(program, solver)
+    key = (type(solver), kinds)
+    order = _orders.get(key)
+    if order is None:
+        order = _found_order(program, solver)
+        with _changing_orders:
+            while len(_orders) >= _KEPT_ORDERS:
+                del _orders[next(iter(_orders))]
+            _orders[key] = order
+    return order
+
+
+def _kinds_of_rows(program: Any) -> Hashable | None:
+    """Return all that the order of rows depends on, None where it depends on more than sizes."""
+    from cvxpy.constraints import SOC, ExpCone, NonNeg, Zero
+
+    kinds = [(type(part), tuple(arg.shape for arg in part.args)) for part in program.constraints]
+    return tuple(kinds) if all(kind in (Zero, NonNeg, SOC, ExpCone) for kind, _ in kinds) else None
+
+
+def _found_order(program: Any, solver: Any) -> tuple[NDArray[np.int64], Array]:
+    """Return the order of rows as cvxpy finds it."""
     from types import SimpleNamespace
 
     from scipy import sparse
@@ -356,7 +389,7 @@ def _order_of_rows(program: Any, solver: Any) -> tuple[NDArray[np.int64], Array]
     former = np.abs(signed).astype(np.int64) - 1
     place = np.empty(rows, dtype=np.int64)
     place[former] = np.arange(rows)
-    return place, np.sign(signed)
+    return closed(place), closed(np.sign(signed))
 
 
 def _with_numbers(
