@@ -1,11 +1,16 @@
 """Multipliers of programs, by hand."""
 
 import numpy as np
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from ldpopt.constraints import LinearInequalities
-from ldpopt.solve.programs.program import LinearProgram, quadratic_multipliers
+from ldpopt.solve.programs.program import (
+    LinearProgram,
+    Sides,
+    quadratic_multipliers,
+    stacked,
+)
 from tests.tolerances import SOLVER
 
 
@@ -48,3 +53,43 @@ def test_multipliers_of_a_linear_program_by_hand():
     cap, floor, fixed = solution.multipliers
     assert cap <= 0 <= floor
     assert_allclose([cap + floor + fixed, cap - floor], [-1.0, -2.0], rtol=0, atol=1e-9)
+
+
+def test_rows_of_several_parts_stand_below_each_other_with_columns_of_their_own():
+    plain = LinearInequalities(sparse.csr_array([[1.0, 2.0]]), np.zeros(1), np.ones(1))
+    wider = LinearInequalities(
+        sparse.csc_array([[3.0, 0.0], [0.0, 4.0]]),
+        np.zeros(2),
+        np.full(2, np.inf),
+        sparse.coo_array([[5.0, 0.0, 6.0], [0.0, 7.0, 0.0]]),
+    )
+    system = stacked([plain, wider, plain, wider], 2)
+    row = [1.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+    assert_array_equal(
+        system.matrix.toarray(),
+        [
+            row,
+            [3.0, 0.0, 5.0, 0.0, 6.0, 0.0, 0.0, 0.0],
+            [0.0, 4.0, 0.0, 7.0, 0.0, 0.0, 0.0, 0.0],
+            row,
+            [3.0, 0.0, 0.0, 0.0, 0.0, 5.0, 0.0, 6.0],
+            [0.0, 4.0, 0.0, 0.0, 0.0, 0.0, 7.0, 0.0],
+        ],
+    )
+    assert_array_equal(system.upper, [1, np.inf, np.inf, 1, np.inf, np.inf])
+    assert stacked([plain, plain], 2).matrix.toarray().tolist() == [[1.0, 2.0], [1.0, 2.0]]
+    assert stacked([], 2).matrix.shape == (0, 2)
+
+
+def test_sides_are_equations_then_what_is_at_most_its_cap():
+    matrix = sparse.csr_array([[1.0, 0.0], [2.0, 3.0], [0.0, 4.0], [5.0, 5.0], [0.0, 0.0]])
+    lower = np.array([0.0, 1.0, -np.inf, 2.0, -np.inf])
+    upper = np.array([np.inf, 1.0, 6.0, 7.0, np.inf])
+    sides = Sides(LinearInequalities(matrix, lower, upper))
+    assert_array_equal(
+        sides.matrix.toarray(), [[2.0, 3.0], [0.0, 4.0], [5.0, 5.0], [-1.0, 0.0], [-5.0, -5.0]]
+    )
+    assert_array_equal(sides.values, [1.0])
+    assert_array_equal(sides.caps, [6.0, 7.0, 0.0, -2.0])
+    multipliers = sides.multipliers(np.array([-1.0]), np.array([-2.0, -3.0, -4.0, -5.0]))
+    assert_array_equal(multipliers, [4.0, -1.0, -2.0, 2.0, 0.0])

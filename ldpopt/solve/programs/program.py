@@ -44,28 +44,45 @@ def stacked(parts: Sequence[LinearInequalities], d: int) -> LinearInequalities:
 
     # Parts without auxiliary variables take no columns.
     widths = [0 if part.auxiliary is None else part.auxiliary.shape[1] for part in parts]
-    columns = d + sum(widths)
-    blocks = []
-    offset = d
-    for part, width in zip(parts, widths, strict=True):
-        if columns == d:
-            # To put blocks without columns beside it would take longer than all else.
-            blocks.append(sparse.csr_array(part.matrix, dtype=np.float64))
-            continue
-        rows = len(part.lower)
-        # Auxiliary variables belong to one part alone: zeros stand where those of the others are.
-        before = sparse.csr_array((rows, offset - d))
-        auxiliary = [] if part.auxiliary is None else [part.auxiliary]
-        after = sparse.csr_array((rows, columns - offset - width))
-        blocks.append(sparse.hstack([part.matrix, before, *auxiliary, after], format="csr"))
-        offset += width
-    matrix: Any = sparse.csr_array((0, columns))
-    if blocks:
+    matrix: Any
+    if any(widths):
+        matrix = _with_auxiliary(parts, widths, d)
+    elif parts:
+        blocks = [sparse.csr_array(part.matrix, dtype=np.float64) for part in parts]
         matrix = sparse.vstack(blocks, format="csr")
+    else:
+        matrix = sparse.csr_array((0, d))
     # The empty array stands for no parts at all, which concatenate refuses.
     lower = np.concatenate([np.empty(0), *(part.lower for part in parts)])
     upper = np.concatenate([np.empty(0), *(part.upper for part in parts)])
     return LinearInequalities(matrix, lower, upper)
+
+
+def _with_auxiliary(parts: Sequence[LinearInequalities], widths: Sequence[int], d: int) -> Any:
+    """Return the matrix of ``stacked``, whose parts have so many auxiliary variables each."""
+    from scipy import sparse
+
+    # By the entries of all blocks: to put small matrices beside each other takes far longer.
+    rows = []
+    columns = []
+    entries = []
+    first = 0
+    offset = d
+    for part, width in zip(parts, widths, strict=True):
+        # Auxiliary variables belong to one part alone: zeros stand where those of the others are.
+        for block, begin in ((part.matrix, 0), (part.auxiliary, offset)):
+            if block is not None:
+                csr = block.tocsr()
+                rows.append(first + np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr)))
+                columns.append(begin + csr.indices.astype(np.int64))
+                entries.append(csr.data)
+        first += len(part.lower)
+        offset += width
+    row = np.concatenate(rows)
+    order = np.argsort(row, kind="stable")
+    starts = np.append(0, np.cumsum(np.bincount(row, minlength=first)))
+    data = np.concatenate(entries, dtype=np.float64)[order]
+    return sparse.csr_array((data, np.concatenate(columns)[order], starts), shape=(first, offset))
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,11 +110,17 @@ class LinearSolution:
 
 
 class Sides:
-    """The rows of a system as equations and as inequalities with one side each, A x <= caps."""
+    """The rows of a system as equations, and after them as inequalities with one side, A x <= caps.
+
+    Attributes
+    ----------
+    matrix
+        The coefficients of both, by rows.
+    values, caps
+        What the equations are equal to, and what the inequalities are at most.
+    """
 
     def __init__(self, system: LinearInequalities) -> None:
-        from scipy import sparse
-
         # As equations these rows have one multiplier of either sign; two inequalities could share
         # it in many ways.
         equal = system.lower == system.upper
@@ -107,15 +130,15 @@ class Sides:
         self._above = np.flatnonzero(~equal & has_upper)
         self._below = np.flatnonzero(~equal & has_lower)
         self._size = len(system.lower)
-        matrix = system.matrix
+        self.values = system.lower[self._equal]
         # A x >= b is -A x <= -b.
-        one_sided = [matrix[self._above], -matrix[self._below]]
-        self.inequalities: Any = sparse.vstack(one_sided, format="csr")
         caps_above = system.upper[self._above]
         caps_below = -system.lower[self._below]
         self.caps = np.concatenate([caps_above, caps_below])
-        self.equalities = matrix[self._equal]
-        self.values = system.lower[self._equal]
+        rows = np.concatenate([self._equal, self._above, self._below])
+        signs = np.ones(len(rows))
+        signs[len(rows) - len(self._below) :] = -1.0
+        self.matrix = _signed_rows(system.matrix, rows, signs)
 
     def multipliers(self, of_equalities: Array, of_caps: Array) -> Array:
         """Return one multiplier per row, from the derivatives of the minimum by the right sides.
@@ -129,6 +152,20 @@ class Sides:
         multipliers[self._above] += of_caps[:capped]
         multipliers[self._below] -= of_caps[capped:]
         return multipliers
+
+
+def _signed_rows(matrix: Any, rows: NDArray[np.int64], signs: Array) -> Any:
+    """Return some rows of a matrix times their signs, in one step: programs are often small."""
+    from scipy import sparse
+
+    csr = matrix.tocsr()
+    starts = csr.indptr[rows]
+    counts = csr.indptr[rows + 1] - starts
+    ends = np.cumsum(counts)
+    places = np.arange(counts.sum()) + np.repeat(starts - ends + counts, counts)
+    entries = csr.data[places] * np.repeat(signs, counts)
+    shape = (len(rows), matrix.shape[1])
+    return sparse.csr_array((entries, csr.indices[places], np.append(0, ends)), shape=shape)
 
 
 class LinearProgram:
@@ -153,9 +190,11 @@ class LinearProgram:
         at_vertex: bool = False,
     ) -> None:
         self._sides = Sides(system)
-        self._rows = (self._sides.inequalities, self._sides.equalities)
-        if sum(math.prod(rows.shape) for rows in self._rows) <= _DENSE:
-            self._rows = tuple(rows.toarray() for rows in self._rows)
+        rows = self._sides.matrix
+        if math.prod(rows.shape) <= _DENSE:
+            rows = rows.toarray()
+        equations = len(self._sides.values)
+        self._rows = (rows[equations:], rows[:equations])
         self._ranges: Any = (None, None) if ranges is None else list(ranges)
         self._method: Any = "highs-ds" if at_vertex else "highs"
         self._options: Any = settings("HIGHS", "high", {})
@@ -213,8 +252,6 @@ def quadratic_multipliers(
     from scipy import sparse
 
     sides = Sides(system)
-    # In this order, by which the multipliers are told apart again.
-    matrix = sparse.vstack([sides.equalities, sides.inequalities], format="csc")
     equations = len(sides.values)
     sizes = {clarabel.ZeroConeT: equations, clarabel.NonnegativeConeT: len(sides.caps)}
     options = clarabel.DefaultSettings()
@@ -224,7 +261,7 @@ def quadratic_multipliers(
     solution = clarabel.DefaultSolver(
         sparse.diags_array(curvature, format="csc"),
         slope,
-        matrix,
+        sides.matrix.tocsc(),
         np.concatenate([sides.values, sides.caps]),
         # The solver takes no cone of size 0.
         [cone(size) for cone, size in sizes.items() if size],

@@ -191,7 +191,7 @@ def _of_rows(system: LinearInequalities, limits: Box) -> ConicProgram:
     below = np.flatnonzero(np.isfinite(limits.lower))
     above = np.flatnonzero(np.isfinite(limits.upper))
     unit = sparse.eye_array(columns, format="csr")
-    parts = [sides.equalities, sides.inequalities, -unit[below], unit[above]]
+    parts = [sides.matrix, -unit[below], unit[above]]
     right = [sides.values, sides.caps, -limits.lower[below], limits.upper[above]]
     cones = Cones(zero=len(sides.values), nonneg=len(sides.caps) + len(below) + len(above))
     matrix = sparse.vstack(parts, format="csc")
