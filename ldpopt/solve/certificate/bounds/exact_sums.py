@@ -71,24 +71,45 @@ def column_totals(matrix: Any, weights: Array, base: Array) -> tuple[Array, Arra
 
     Each is the exact number rounded once; NaN with an infinite error where a product overflows.
     """
-    matrix = matrix.tocsc()
-    products, remainders = two_product(matrix.data, weights[matrix.indices])
-    starts = matrix.indptr
+    return _line_totals(matrix.tocsc(), weights, base)
+
+
+def _line_totals(compressed: Any, weights: Array, base: Array) -> tuple[Array, Array]:
+    """Return the totals of the lines by which a matrix is compressed: rows of CSR, columns of CSC.
+
+    What the lines are does not matter here, so that no matrix is transposed for it.
+    """
+    members = weights[compressed.indices]
+    products, remainders = two_product(compressed.data, members)
+    starts = compressed.indptr
     counts = np.diff(starts)
     if len(products) <= _FEW:
-        values = np.empty(len(counts))
-        is_open = np.full(len(counts), fill_value=True)
+        values = _sums_of_few(starts, products, remainders, base)
     else:
         values, is_open = _short_totals(starts, products, remainders, base, counts <= _SHORT)
-    # Both halves of the products of a column, and its base.
-    for column in np.flatnonzero(is_open).tolist():
-        part = slice(starts[column], starts[column + 1])
-        terms = [*products[part].tolist(), *remainders[part].tolist(), float(base[column])]
-        values[column] = _rounded_sum(terms)
-    columns = np.repeat(np.arange(matrix.shape[1]), counts)
+        # Both halves of the products of a line, and its base.
+        for line in np.flatnonzero(is_open).tolist():
+            part = slice(starts[line], starts[line + 1])
+            terms = [*products[part].tolist(), *remainders[part].tolist(), float(base[line])]
+            values[line] = _rounded_sum(terms)
+    lines = np.repeat(np.arange(len(counts)), counts)
     # An exact 0 has no error: variables without bounds stand on that.
-    at_risk = (np.abs(products) < _SAFE) & (matrix.data != 0) & (weights[matrix.indices] != 0)
-    return values, _error(values, np.bincount(columns, at_risk, matrix.shape[1]))
+    at_risk = (np.abs(products) < _SAFE) & (compressed.data != 0) & (members != 0)
+    return values, _error(values, np.bincount(lines, at_risk, len(counts)))
+
+
+def _sums_of_few(starts: Any, products: Array, remainders: Array, base: Array) -> Array:
+    """Return the sums of all lines, each rounded once."""
+    ends = starts.tolist()
+    first_halves = products.tolist()
+    second_halves = remainders.tolist()
+    return np.array(
+        [
+            _rounded_sum([*first_halves[begin:end], *second_halves[begin:end], start])
+            for begin, end, start in zip(ends[:-1], ends[1:], base.tolist(), strict=True)
+        ],
+        dtype=np.float64,
+    )
 
 
 def _short_totals(
@@ -127,7 +148,7 @@ def _two_sum(first: Array, second: Array) -> tuple[Array, Array]:
 
 def row_totals(matrix: Any, weights: Array, base: Array) -> tuple[Array, Array]:
     """Return base_i + Σ_j M_ij w_j for all rows i; errors as ``column_totals``."""
-    return column_totals(matrix.T, weights, base)
+    return _line_totals(matrix.tocsr(), weights, base)
 
 
 def _rounded_sum(terms: list[float]) -> float:
