@@ -18,6 +18,7 @@ from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProble
 from ldpopt.solve.certificate.bounds import exact_sums
 from ldpopt.solve.certificate.bounds.exact_sums import column_totals, product_total
 from ldpopt.solve.certificate.bounds.intervals import Box, Empty
+from ldpopt.solve.certificate.cones import convex_program
 from ldpopt.solve.certificate.cones.compiled_problem import compiled_problem, compiled_set
 from ldpopt.solve.certificate.cones.cone_gap import cone_gap
 from ldpopt.solve.certificate.cones.cone_ranges import contract
@@ -776,3 +777,24 @@ def test_a_complex_value_of_a_real_variable_is_refused():
     both = cp.Variable(2, complex=True)
     whole = cp.Problem(cp.Minimize(cp.norm(both - [1j, 1])))
     assert certify_program(whole, {both: [1j, 1]}).gap < 1e-9
+
+
+def test_what_is_at_stake_is_looked_at_where_the_scale_or_a_reason_needs_it(monkeypatch):
+    looked_at = []
+    at_stake = convex_program._at_stake
+    monkeypatch.setattr(
+        convex_program, "_at_stake", lambda *given: looked_at.append(given) or at_stake(*given)
+    )
+    x = cp.Variable(2)
+    nearest = cp.Problem(cp.Minimize(cp.sum_squares(x - [1.0, 0.0])), [x[0] <= x[1]])
+    # At the minimum, and beside it by so much that the scale decides whether that is near.
+    for moved, is_needed in ((0.0, False), (1e-4, True), (0.1, True)):
+        point = {x: np.array([0.5, 0.5 + moved])}
+        whole = certify_program(nearest, point)
+        assert looked_at.pop()
+        bare = certify_program(nearest, point, with_scale=False)
+        assert bool(looked_at) is is_needed
+        looked_at.clear()
+        assert (bare.gap, bare.reason, bare.bound) == (whole.gap, whole.reason, whole.bound)
+        assert bare.stationarity == whole.stationarity
+        assert (bare.scale == whole.scale) is is_needed

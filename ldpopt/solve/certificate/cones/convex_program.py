@@ -15,7 +15,7 @@ Nothing is assumed about the point or about a solver.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -127,6 +127,8 @@ def certify_program(
     point: Mapping[cp.Variable, ArrayLike] | None = None,
     sufficient: float = TARGET,
     reported_in: float = 1.0,
+    *,
+    with_scale: bool = True,
 ) -> ProgramCertificate:
     """Return the certificate of a point for any convex cvxpy problem.
 
@@ -140,6 +142,9 @@ def certify_program(
         The search for a better bound ends at a gap of this size, relative to the objective's terms.
     reported_in
         What a unit of the objective is to the reader: ``reason`` states numbers times this.
+    with_scale
+        Whether ``scale`` is looked at. If not, what is at stake is left out of it unless ``reason``
+        depends on that: cvxpy takes as long for a gradient as for a tenth of the certificate.
 
     Raises
     ------
@@ -170,8 +175,6 @@ def certify_program(
     with _holding(values):
         value = _number(problem.objective.value)
         violation = _violation(problem, values)
-        along = _along_gradient(problem, values)
-    stake = along + _from_zero(problem, values, value)
     size = max([1.0, *(float(np.max(np.abs(v), initial=0.0)) for v in values.values())])
     sign = -1.0 if _is_maximised(problem) else 1.0
     nothing = ProgramCertificate(np.inf, violation, value, -sign * np.inf, np.inf, size)
@@ -180,7 +183,23 @@ def certify_program(
         reason = f"the objective is {value} at the point"
     if reason:
         return _with(nothing, reason=reason)
-    return _bounded_by_program(problem, values, sign, nothing, sufficient, stake, reported_in)
+
+    def reported(gap: float, attained: float, scale: float, unit: float) -> tuple[float, str]:
+        """Return the scale with what is at stake, and why the gap is large, from the terms."""
+        smallest = unit * SMALLEST_SCALE
+        is_doubtful = scale < unit * VANISHING or shortfall(gap, attained, scale + smallest)
+        if with_scale or is_doubtful:
+            scale += _at_stake(problem, values, value)
+        return scale, shortfall(gap, attained, scale + smallest, reported_in)
+
+    return _bounded_by_program(problem, values, sign, nothing, sufficient, reported)
+
+
+def _at_stake(problem: cp.Problem, values: Mapping[cp.Variable, Any], value: float) -> float:
+    """Return the terms of the scale that cvxpy knows: of the gradient, and of the way to 0."""
+    with _holding(values):
+        along = _along_gradient(problem, values)
+    return along + _from_zero(problem, values, value)
 
 
 def _from_zero(problem: cp.Problem, values: Mapping[cp.Variable, Any], value: float) -> float:
@@ -370,13 +389,12 @@ def _bounded_by_program(
     sign: float,
     nothing: ProgramCertificate,
     sufficient: float,
-    stake: float,
-    reported_in: float,
+    reported: Callable[[float, float, float, float], tuple[float, str]],
 ) -> ProgramCertificate:
     """Return the certificate with the bound that the compiled program gives.
 
-    ``stake`` is what the scale contains beside the terms of the program, and ``reported_in`` what
-    a unit of the objective is to the reader.
+    ``reported`` makes the scale and the reason of the gap, what a better point attains, the sum of
+    the program's terms and their unit.
     """
     compiled = compiled_problem(problem)
     if compiled is None:
@@ -415,7 +433,7 @@ def _bounded_by_program(
     gap = unit * max(float(gap), 0.0)
     # Among the smallest doubles a product is rounded.
     gap = np.nextafter(gap, np.inf) if gap < _SMALLEST_NORMAL else gap
-    scale = unit * scale + stake
+    scale, reason = reported(gap, unit * point.attained, unit * scale, unit)
     if scale < unit * VANISHING and _has_vanishing_numbers(program):
         return _with(nothing, reason=_VANISHES)
     scale += unit * SMALLEST_SCALE
@@ -426,7 +444,7 @@ def _bounded_by_program(
         gap=gap,
         bound=nothing.value - sign * gap,
         scale=scale,
-        reason=shortfall(gap, unit * point.attained, scale, reported_in),
+        reason=reason,
         stationarity=unit * _largest_residual(program, explaining),
         duals={c: duals[c.id] for c in problem.constraints if c.id in duals},
     )

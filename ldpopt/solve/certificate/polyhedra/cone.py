@@ -261,7 +261,7 @@ def _of_kinked_loss(
     point = {other: np.zeros(other.shape) for other in problem.variables()}
     # Units are powers of two: the point stays the same bits.
     values = {**point, stated.variable: loss.f / unit}
-    whole = certify_program(problem, values, sufficient, reported_in=price)
+    whole = certify_program(problem, values, sufficient, reported_in=price, with_scale=False)
     duals = {form.id: price * np.asarray(value) for form, value in whole.duals.items()}
     gap = price * whole.gap + loss.rounding(limits)
     if np.isinf(gap):
