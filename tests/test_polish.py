@@ -33,6 +33,7 @@ from ldpopt.losses import (
     WeightedLeastSquares,
 )
 from ldpopt.solve import polish as polish_module
+from ldpopt.solve.certificate.cones import compiled_problem
 from ldpopt.solve.plan import Outcome
 from ldpopt.solve.polish import polish
 from tests.tolerances import SOLVER
@@ -273,13 +274,13 @@ def test_a_face_says_the_same_as_the_set_where_signs_stay(kind):
 )
 def test_certificates_of_a_stack_compile_their_set_once(bound, monkeypatch):
     compiled = []
-    compile_it = cp.Problem.get_problem_data
+    compile_it = compiled_problem.reduced_problem
 
     def counted(*arguments, **options):
         compiled.append(arguments)
         return compile_it(*arguments, **options)
 
-    monkeypatch.setattr(cp.Problem, "get_problem_data", counted)
+    monkeypatch.setattr(compiled_problem, "reduced_problem", counted)
     problem = Problem(LeastSquares(), [*SIMPLEX, Custom(bound)])
     numbers = []
     for trials in (2, 6):

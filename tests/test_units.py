@@ -10,6 +10,8 @@ from ldpopt import FrequencyEstimate, Problem, oracles
 from ldpopt.constraints import Custom, Linear, Near, NonNegative, Smooth, SumsTo, TopSet
 from ldpopt.errors import InvalidInputError, LdpoptWarning
 from ldpopt.losses import GaussianMLE, GroupNorm, KLTo, KullbackLeibler, L1To, LeastSquares
+from ldpopt.solve.certificate.cones.compiled_problem import compiled_problem
+from ldpopt.solve.certificate.cones.conic_program import ConicProgram
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths import conic
 from ldpopt.solve.programs import solver_data
@@ -191,6 +193,23 @@ def test_an_order_of_rows_that_is_kept_is_the_one_that_cvxpy_finds(monkeypatch):
     # Of powers and matrices none is kept. cvxpy puts equations first: the first two are one shape.
     assert len(solver_data._orders) == 2 * 5
     assert len(searches) == 2 * 5 + 2 * 2 * 2
+
+
+def test_a_program_for_a_certificate_has_the_bits_that_cvxpy_would_compile():
+    for forms in programs_of_other_cones():
+        x = forms[0].variables()[0]
+        problem = cp.Problem(cp.Minimize(cp.sum(x)), forms)
+        ours = compiled_problem(problem)
+        data, _, inverse = problem.get_problem_data("CLARABEL")
+        theirs = ConicProgram.of(data)
+        for name in ("data", "indices", "indptr"):
+            bits = getattr(ours.program.matrix, name).tobytes()
+            assert bits == getattr(theirs.matrix, name).tobytes()
+        assert ours.program.right.tobytes() == theirs.right.tobytes()
+        assert ours.program.linear.tobytes() == theirs.linear.tobytes()
+        assert ours.program.cones == theirs.cones
+        assert ours.offset == inverse[-1]["offset"]
+    assert compiled_problem(cp.Problem(cp.Minimize(1.0))) is None
 
 
 def test_only_the_latest_orders_of_rows_are_kept(monkeypatch):

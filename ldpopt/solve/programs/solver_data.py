@@ -104,7 +104,7 @@ class SolverData:
         self.solver = solver
         # SCS may take squares as cones, by an option: that is another program.
         self.quadratic_option = (options or {}).get("use_quad_obj")
-        self.chain, self._program, self._inverse = _compiled(problem, solver, options)
+        self.chain, self._program, self._inverse = reduced_problem(problem, solver, options)
         # Parameters that cvxpy has evaluated are constants of what it compiled.
         self.is_kept = not any(type(r).__name__ == "EvalParams" for r in self.chain.reductions)
         self.units: Units | None = None
@@ -259,10 +259,13 @@ def takers(problem: cp.Problem) -> list[str]:
     return able
 
 
-def _compiled(
-    problem: cp.Problem, solver: str, options: Mapping[str, Any] | None
+def reduced_problem(
+    problem: cp.Problem, solver: str, options: Mapping[str, Any] | None = None
 ) -> tuple[Any, Any, list[Any]]:
-    """Return cvxpy's reductions, the program that they end in, and what they need to go back."""
+    """Return cvxpy's reductions, the program that they end in, and what they need to go back.
+
+    The last reduction, which makes the solver's data of the program, is left to the caller.
+    """
     parameters = sum(parameter.size for parameter in problem.parameters())
     with warnings.catch_warnings():
         # Advice on the speed of compilation.
@@ -467,8 +470,9 @@ class _Numbers:
         moved = _matrix_of(self.matrix.data * signs[row], row, self.matrix.indptr, rows)
         right = np.empty(rows)
         right[place] = self.right
-        # By rows and back: each pass is linear, and leaves entries in order.
-        return replace(self, matrix=moved.tocsr().tocsc(), right=right * signs)
+        # By rows and back: each pass is linear, and leaves entries in order. A zero stays 0.0 where
+        # its row's sign is turned, as in cvxpy's own numbers.
+        return replace(self, matrix=moved.tocsr().tocsc(), right=right * signs + 0.0)
 
     def rescaled(self, units: Units) -> _Numbers:
         """Return the numbers in other units."""

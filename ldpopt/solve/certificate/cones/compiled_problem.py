@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ldpopt.errors import UnsupportedProblemError
 from ldpopt.solve.certificate.cones.conic_program import ConicProgram, Multipliers
 from ldpopt.solve.certificate.cones.dual_cones import project
+from ldpopt.solve.programs.solver_data import reduced_problem
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -70,20 +71,22 @@ def compiled_problem(problem: cp.Problem) -> CompiledProblem | None:
     """
     import cvxpy as cp
 
+    # What has no variables is not compiled.
+    if not problem.variables():
+        return None
     with warnings.catch_warnings():
-        # Advice on speed, and on fractions for exponents, which are mostly exact.
+        # Advice on fractions for exponents, which are mostly exact.
         warnings.simplefilter("ignore")
         try:
-            data, chain, inverse = problem.get_problem_data("CLARABEL", solver_opts={})
+            # The same numbers as cvxpy's get_problem_data, in four fifths of the time.
+            chain, reduced, needed = reduced_problem(problem, "CLARABEL")
+            data, of_solver = chain.solver.apply(reduced)
         except cp.error.SolverError as error:
             raise UnsupportedProblemError(f"Clarabel does not take this problem: {error}") from None
-    # What has no variables is not compiled.
-    if not isinstance(data, dict):
-        return None
     return CompiledProblem(
         ConicProgram.of(data),
-        float(inverse[-1]["offset"]),
-        data["param_prob"].var_id_to_col,
+        float(of_solver["offset"]),
+        reduced.var_id_to_col,
         chain,
-        inverse,
+        [*needed, of_solver],
     )
