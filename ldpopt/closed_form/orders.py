@@ -194,7 +194,7 @@ def split_by_slopes(
     for _ in range(_HALVINGS):
         middle = low + (high - low) / 2
         # Infinite slopes would cancel to NaN where they meet.
-        steepness = np.clip(slopes(middle), -STEEPEST_SLOPE, STEEPEST_SLOPE)
+        steepness = np.minimum(np.maximum(slopes(middle), -STEEPEST_SLOPE), STEEPEST_SLOPE)
         is_up = split(steepness, low, high, parents)
         low = np.where(is_up, middle, low)
         high = np.where(is_up, high, middle)
