@@ -10,11 +10,13 @@ from __future__ import annotations
 import decimal
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 _WORD = 2**64  # clients compare 64-bit words: all their coins are multiples of 1/_WORD
 _DIGITS = decimal.Context(prec=60, Emin=-9999, Emax=9999)  # far more than the 20 digits of a word
 
 
+@lru_cache(maxsize=256)
 def exp_below(x: Fraction | float) -> Fraction:
     """Return a rational number below e^x, by less than 2·10⁻⁵⁹ of it, for 0 < x <= 100.
 
@@ -28,6 +30,10 @@ def exp_below(x: Fraction | float) -> Fraction:
     True
     >>> float(bound) == math.e
     True
+
+    Notes
+    -----
+    The latest bounds are kept: studies build many oracles for few budgets.
     """
     exact = Fraction(x)
     down = _DIGITS.copy()
