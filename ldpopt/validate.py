@@ -64,6 +64,9 @@ def real(
     minimum: float = -math.inf,
 ) -> float:
     """Return ``value`` as a float with above < value < below and value >= minimum."""
+    # A look at the type is ten times as quick as at an abstract class, and most are plain numbers.
+    if type(value) is float and above < value < below and value >= minimum:
+        return value
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise InvalidTypeError(f"{what} must be a number, got {value!r}")
     try:
@@ -90,6 +93,8 @@ def flag(what: str, value: object) -> bool:
 
 def integer(what: str, value: object, *, minimum: int) -> int:
     """Return ``value`` as an int >= ``minimum``; floats with an integer value pass."""
+    if type(value) is int and minimum <= value <= _INT64_BOUND:
+        return value
     whole = isinstance(value, numbers.Integral) or (
         isinstance(value, numbers.Real) and float(value).is_integer()
     )
