@@ -10,8 +10,8 @@ has, with each value, all that must not be lower. Whatever the level t,
     min_s g·s >= T t + T min(0, min_U Σ_U (g - t)),   for |U| >= 1,
 
 and that minimum follows from the leaves upwards. The level is g·f/T: at a minimum of the loss every
-block of f has this mean slope, and no U has a smaller one. Of a chain U is a beginning, whose mean is
-bounded block by block.
+block of f has this mean slope, and no U has a smaller one. Of a chain U is a beginning, and blocks
+bound its mean.
 
 **Other orders.** For any y >= 0, one number per pair, g·s >= g'·s with g' = g - y at the upper
 value of a pair and g + y at the lower one, so that min_s g·s >= T min g'. Flows between equal
