@@ -331,6 +331,16 @@ def test_a_constraint_that_does_not_fit_the_domain_is_refused_before_any_solve(c
         Problem(LeastSquares(), [constraint]).solve(Y)
 
 
+@pytest.mark.parametrize("norm", [1, 2, np.inf, "kl"])
+@pytest.mark.parametrize(("values", "of_reference"), [(4, 5), (5, 4), (1, 5), (5, 6)])
+def test_distances_of_another_number_of_values_are_refused(norm, values, of_reference, monkeypatch):
+    """In parts of 4 a last part of one value would broadcast with one of none, and count as 0."""
+    monkeypatch.setattr(parts, "_PART", 4)
+    ball = Near(np.ones(of_reference), 0.1, norm)
+    with pytest.raises(InvalidInputError, match=f"{of_reference} values for a domain of {values}"):
+        ball.violation(np.ones(values))
+
+
 def test_conflicts_with_them_are_named():
     far = Near(np.eye(D)[0], 0.1, 1)
     with pytest.raises(InfeasibleError, match=r"Near\(<12 values>, 0\.1, norm=1\)"):

@@ -131,6 +131,8 @@ class Near(Constraint):
 
     def violation(self, f: Array) -> Array:
         """Return by how much the distance exceeds the radius."""
+        # A part of one value would broadcast with a part of none.
+        self.validate_for(f.shape[-1])
         if self.norm == "kl":
             divergence, outside = self._divergence(f)
             excess = np.maximum(divergence - self.radius, outside)
