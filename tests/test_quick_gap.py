@@ -123,6 +123,20 @@ def test_near_the_end_of_the_domain_it_is_left_to_the_certificate():
     assert gap_of(GaussianMLE(), [SumsTo(1.0)], [end, 1 - end], start) is None
 
 
+def test_a_gradient_that_its_loss_keeps_is_not_written_to():
+    """The array of an own loss may be locked, and is the loss's all the same."""
+    kept = np.array([0.3, -0.1, 0.2])
+    kept.flags.writeable = False
+
+    class Kept(LeastSquares):
+        def gradient(self, f, estimate):
+            return kept
+
+    where = [Bounds(0.0, 0.5), SumsTo(1.0)]
+    # The last value takes 0.1 from the first, at slopes of 0.2 and 0.3.
+    assert_allclose(gap_of(Kept(), where, [0.1, 0.5, 0.4]), 0.01, atol=1e-15)
+
+
 def test_a_gradient_that_is_infinite_at_a_zero_adds_nothing():
     # f̃_3 < 0 must be zero. The scaled (.6, .4) is the minimiser: the gradient is log(2/3) + 1.
     bound = gap_of(KullbackLeibler(), [SumsTo(1.0)], [0.6, 0.4, 0.0])

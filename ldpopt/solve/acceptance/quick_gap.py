@@ -57,7 +57,7 @@ def quick_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     loss = formulation.loss
     if loss.smooth_part is not loss or is_near_end(loss, start, point):
         return None
-    return gap_of_slopes(formulation, start, point, lambda: loss.gradient(point, start))
+    return gap_of_slopes(formulation, start, point, lambda: plain_slope(loss, start, point))
 
 
 def gap_of_slopes(
