@@ -174,6 +174,7 @@ class GroupTotals(Polyhedron):
         # The empty array is there for no groups at all.
         self._members = np.concatenate([np.empty(0, dtype=np.int64), *self.groups])
         self._group_of_member = np.repeat(np.arange(len(sizes)), sizes)
+        self._last_member = int(self._members.max(initial=-1))
 
     @property
     def latex(self) -> str:
@@ -238,7 +239,7 @@ class GroupTotals(Polyhedron):
         from ldpopt.constraints import violation_kernels  # imports numba
 
         d = f.shape[-1]
-        if self._members.max(initial=-1) >= d:
+        if self._last_member >= d:
             self.validate_for(d)  # names the group
         rows = locked_rows(f)
         disjoint = self.disjoint_groups(d)
@@ -258,7 +259,7 @@ class GroupTotals(Polyhedron):
         starts = np.append(0, np.cumsum(self._sizes))
         # A copy: scipy sorts in place.
         columns = self._members.copy()
-        if columns.max(initial=-1) >= d:
+        if self._last_member >= d:
             self.validate_for(d)  # names the group
         entries = (np.ones(len(columns)), columns, starts)
         matrix = sparse.csr_array(entries, shape=(len(self.groups), d))

@@ -40,8 +40,10 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-# One block of so many of a long vector is looked at first, to find μ.
+# One block of so many of a long vector is looked at first, to find μ, and so many values to find
+# what is nearly equal.
 _EVERY = 16
+_SOME = 4096
 
 # Distance to the reference, relative to the largest value, below which a value counts as equal to
 # it: closed forms put it there but for rounding. Any choice here proves something.
@@ -211,8 +213,8 @@ class _LongFacing(NamedTuple):
     is_equation: bool = False
 
 
-def _long_facing(cut: Constraint, f: Array) -> _LongFacing:
-    """Return the normal of a ball or a row at a long f."""
+def _long_facing(cut: Constraint, f: Array, some: Array) -> _LongFacing:
+    """Return the normal of a ball or a row at a long f, of which some values tell the size."""
     from ldpopt.solve.acceptance import normal_kernels
 
     ball = cut.ball
@@ -230,7 +232,7 @@ def _long_facing(cut: Constraint, f: Array) -> _LongFacing:
             return ball.radius + gained + further - turned.along
 
         return _LongFacing(normal_kernels.rule(normal_kernels.GIVEN, normal, 1.0), slack)
-    near = _EQUAL * max(f.max(), -f.min())
+    near = _EQUAL * max(some.max(), -some.min())
     if ball.norm == 1:
         weights = np.ones(1) if ball.weights is None else ball.weights
         rule = normal_kernels.rule(normal_kernels.ONE_NORM, reference, 1.0, weights, near)
@@ -274,12 +276,14 @@ def _gap_of_long(
     cut: Constraint, slope: Array, f: Array, above: Array, left: float
 ) -> SizedGap | None:
     """Return the bound of one long vector in compiled sweeps; see ``_add_normal``."""
-    facing = _long_facing(cut, f)
-    bound = _bound_of_long(facing, slope, f, above, left, _EVERY)
-    if bound is None or is_within(bound.gap, bound.terms, CLEAR):
-        return bound
-    # The few values that no bound holds may all be in the other blocks.
-    return _bound_of_long(facing, slope, f, above, left, 1)
+    bound = None
+    # The few values that no bound holds may all be among the others.
+    for some, every in ((f[:_SOME], _EVERY), (f, 1)):
+        facing = _long_facing(cut, f, some)
+        bound = _bound_of_long(facing, slope, f, above, left, every)
+        if bound is None or is_within(bound.gap, bound.terms, CLEAR):
+            break
+    return bound
 
 
 def _bound_of_long(

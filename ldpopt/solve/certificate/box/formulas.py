@@ -8,7 +8,9 @@ which looks at every value.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, cast
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,25 +65,42 @@ _TINY = float(np.finfo(np.float64).tiny)
 _NO_NUMBERS = (0.0, 0.0, 0.0, 0.0, 0.0)
 
 
-class Point(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Point:
     """One trial.
 
     Attributes
     ----------
     estimate, f
         The estimate and the point, shape (d,).
-    smallest, largest
-        The extremes of the point.
-    lower, upper
-        Between these lie all values of the point and of its competitors.
+    further
+        Two numbers between which, or between which and the values of the point, all competitors
+        lie; None where it has none.
     """
 
     estimate: FrequencyEstimate
     f: Array
-    smallest: float
-    largest: float
-    lower: float
-    upper: float
+    further: tuple[float, float] | None = None
+
+    @cached_property
+    def smallest(self) -> float:
+        """The smallest value; a pass over the point, and only where it is needed."""
+        return float(self.f.min())
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest value."""
+        return float(self.f.max())
+
+    @property
+    def lower(self) -> float:
+        """What no value of the point or of a competitor is below."""
+        return self.smallest if self.further is None else min(self.smallest, self.further[0])
+
+    @property
+    def upper(self) -> float:
+        """What no value of the point or of a competitor is above."""
+        return self.largest if self.further is None else max(self.largest, self.further[1])
 
 
 def formula_of(loss: Loss, point: Point) -> Formula | None:
@@ -104,7 +123,9 @@ def formula_of(loss: Loss, point: Point) -> Formula | None:
 def _is_near_end(loss: Loss, point: Point) -> bool:
     """Return whether a value is near the end of the interval in which the loss is finite."""
     first, last = domain_of(loss, point.estimate)
-    return point.smallest - first <= at_end(first) or last - point.largest <= at_end(last)
+    # Most losses have no end, and need no extremes.
+    is_low = first > -np.inf and point.smallest - first <= at_end(first)
+    return is_low or (last < np.inf and last - point.largest <= at_end(last))
 
 
 def _of_squares(_: Loss, point: Point) -> Formula:

@@ -70,10 +70,7 @@ def least_stake(formulation: Formulation, start: FrequencyEstimate, point: Array
     first, last = domain_of(formulation.loss, start)
     if not first < 0 < last:
         return None
-    smallest = float(point.min())
-    largest = float(point.max())
-    around = Point(start, point, smallest, largest, min(smallest, 0.0), max(largest, 0.0))
-    formula = formula_of(formulation.loss, around)
+    formula = formula_of(formulation.loss, Point(start, point, (0.0, 0.0)))
     if formula is None or formula.kind == box_kernels.LOGARITHMS:
         return None
     return box_kernels.bend(formula, point)
@@ -92,16 +89,12 @@ def _of_trial(
     from ldpopt.solve.certificate.box import box_kernels
     from ldpopt.solve.certificate.box.formulas import Point, formula_of
 
-    smallest = float(f.min())
-    largest = float(f.max())
     # A point outside the bounds widens them: the loss bends between it and its competitors.
-    first = min(float(limits.lower.min()), smallest)
-    last = max(float(limits.upper.max()), largest)
-    around = Point(estimate, f, smallest, largest, first, last)
+    around = Point(estimate, f, (float(limits.lower.min()), float(limits.upper.max())))
     formula = formula_of(formulation.loss, around)
     if formula is None:
         return None
-    ends = (smallest, largest)
+    ends = (around.smallest, around.largest)
     sums = Sums(*map(np.asarray, box_kernels.sums(formula, f, ends, bounds)))
     mu = np.zeros(())
     excess = (np.zeros(()), np.zeros(()))

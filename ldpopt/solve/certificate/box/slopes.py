@@ -42,8 +42,7 @@ def swept_slope(loss: Loss, start: FrequencyEstimate, point: Array) -> tuple[Arr
     from ldpopt.solve.certificate.box.formulas import Point, formula_of
 
     ((weight, leaf),) = leaves
-    ends = (float(point.min()), float(point.max()))
-    formula = formula_of(leaf, Point(start, point, *ends, *ends))
+    formula = formula_of(leaf, Point(start, point))
     if formula is None or formula.kind == LOGARITHMS:
         return None
     slope, product = slopes(formula, point)

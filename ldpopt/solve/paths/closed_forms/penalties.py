@@ -123,9 +123,12 @@ def towards_reference(formulation: Formulation, estimate: FrequencyEstimate) -> 
     region = formulation.region(estimate.d)
     is_nonnegative = region.is_box and region.lower_is_zero and not region.upper_count
     total = region.total
-    if not isinstance(term, L1To) or term.weights is not None or (term.reference < 0).any():
+    if not isinstance(term, L1To) or term.weights is not None:
         return None
     if not is_nonnegative or total is None or total <= 0:
+        return None
+    # Last, since it is a pass over the reference.
+    if term.reference.min() < 0:
         return None
 
     def evaluate() -> Array:
