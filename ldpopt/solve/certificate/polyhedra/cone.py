@@ -32,9 +32,6 @@ from ldpopt.solve.programs.units import frequency_unit
 Array = NDArray[np.float64]
 
 
-# Programs for tangents are solved for this part of what is sufficient, as all others are.
-_NEARER = 1e-2
-
 # Other multipliers are taken where they fail by less than this part. Those of cone programs leave
 # what a solver's tolerance leaves, and not rounding alone.
 _LESS = 0.1
@@ -118,7 +115,9 @@ def evidence_beside(
             proof = cones.proved(tangent.slope, tangent.error, f, point)
             return own_slopes.Proved(proof.gap, proof, tangent.slope - proof.residual, no_rows)
 
-        beside = own_slopes.best_beside(around, limits, prove, _NEARER * sufficient * around.size)
+        beside = own_slopes.best_beside(
+            around, limits, prove, own_slopes.NEARER * sufficient * around.size
+        )
         if beside is not None and (best is None or beside.gap < best.gap):
             best = beside
         if best is not None and best.gap <= sufficient * around.size:

@@ -33,6 +33,9 @@ from ldpopt.solve.certificate.prices.active_rows import NormalEquations
 
 Array = NDArray[np.float64]
 
+NEARER = 1e-2
+"""Tangents are looked for until they prove this part of what is sufficient."""
+
 # Newton steps: each squares the error of a solver's point, and the last ones meet rounding.
 _STEPS = 6
 

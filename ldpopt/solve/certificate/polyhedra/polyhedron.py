@@ -75,9 +75,6 @@ _REGULAR = 1e-12
 SUFFICIENT = 1e-11
 """A gap of this size relative to Σ |g_v f_v| is as good as 0: no program is solved for it."""
 
-# A tangent that takes no program is looked for until it proves this part of what is sufficient.
-_NEARER = 1e-2
-
 # A gap above this, relative to the same sum, is one that a reader may ask about.
 _PROMISED = 1e-8
 
@@ -276,7 +273,7 @@ def _beside_by_rows(
         held = matrix[np.flatnonzero(best.multipliers)]
         return own_slopes.Proved(best.gap, best.multipliers, matrix.T @ best.multipliers, held)
 
-    enough = max(_NEARER * sufficient, SUFFICIENT) * around.size
+    enough = max(own_slopes.NEARER * sufficient, SUFFICIENT) * around.size
     beside = own_slopes.best_beside(around, rows.limits, prove, enough)
     if beside is None:
         return None
