@@ -1,15 +1,30 @@
 """Certificates on sets with curved constraints: multipliers of all others are numbers as well."""
 
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
 import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from ldpopt import Problem, certify, losses, oracles
-from ldpopt.constraints import Bounds, Custom, Fixed, GroupTotals, Linear, Near, NonNegative, SumsTo
+from ldpopt.constraints import (
+    Bounds,
+    Constraint,
+    Custom,
+    Fixed,
+    GroupTotals,
+    Linear,
+    Near,
+    NonNegative,
+    SumsTo,
+)
 from ldpopt.losses import KullbackLeibler, LeastAbsolute, LeastSquares
-from ldpopt.solve.certificate.polyhedra import polyhedron
-from tests.tolerances import CERTIFIED
+from ldpopt.solve.certificate.cones.compiled_problem import compiled_set
+from ldpopt.solve.certificate.polyhedra import polyhedron, rows
+from ldpopt.solve.formulation import Formulation
+from tests.tolerances import CERTIFIED, OBJECTIVE
 
 RAW = np.array([0.5, 0.4, 0.3, 0.1, -0.1, 0.02])
 CENTRE = np.full(6, 1 / 6)
@@ -170,3 +185,67 @@ def test_the_end_of_a_domain_is_no_bound_that_somebody_stated(lower):
     assert_array_equal(multipliers[1:], [0.0, 0.0])
     stated = Problem(losses.BinomialMLE(), [Bounds(first, 0.3), GroupTotals([[0, 1]], [0.55])])
     assert stated.solve(estimate).duals["Bounds"][2] > 0.1
+
+
+def two_balls(radius):
+    # Of one ball alone the slopes prove a point.
+    return Near(CENTRE, radius), Near(CENTRE, 5.0, "kl")
+
+
+def kept_by(problem, monkeypatch):
+    """Return the sets that cvxpy compiles for proofs of a problem at three estimates."""
+    compiled = []
+
+    def count(variable, forms):
+        compiled.append(forms)
+        return compiled_set(variable, forms)
+
+    monkeypatch.setattr(rows, "compiled_set", count)
+    for shift in (0.0, 0.01, 0.02):
+        assert problem.solve(RAW + shift, path="conic").certificate.is_optimal(1e-7, relative=True)
+    return compiled
+
+
+def test_a_set_is_compiled_once_for_the_proofs_of_all_estimates(monkeypatch):
+    problem = Problem(LeastSquares(), [*SIMPLEX, *two_balls(0.1)])
+    assert len(kept_by(problem, monkeypatch)) == 1
+
+
+def test_what_another_value_of_a_parameter_states_is_compiled_anew(monkeypatch):
+    radius = cp.Parameter(nonneg=True, value=0.1)
+    problem = Problem(LeastSquares(), [*SIMPLEX, *two_balls(radius)])
+    assert len(kept_by(problem, monkeypatch)) == 1
+    radius.value = 0.2
+    # A set of the smaller radius would prove what is no proof.
+    assert len(kept_by(problem, monkeypatch)) == 1
+    apart = problem.solve(RAW).frequencies - CENTRE
+    assert_allclose(np.linalg.norm(apart), 0.2, rtol=OBJECTIVE)
+
+
+class Foreign(Constraint):
+    """A class of somebody else, whose numbers may change where nobody sees it."""
+
+    def __init__(self):
+        self.numbers = SimpleNamespace(radius=0.1)
+
+    def violation(self, f):
+        return np.maximum(np.linalg.norm(f - CENTRE, axis=-1) - self.numbers.radius, 0.0)
+
+    def cone_form(self, f):
+        return [cp.norm(f - CENTRE) <= self.numbers.radius]
+
+
+def test_nothing_is_kept_of_a_constraint_that_may_change(monkeypatch):
+    problem = Problem(LeastSquares(), [*SIMPLEX, Foreign()])
+    assert len(kept_by(problem, monkeypatch)) > 1
+
+
+def test_each_thread_has_a_set_of_its_own():
+    formulation = Formulation(LeastSquares(), (*SIMPLEX, Near(CENTRE, 0.1)))
+    here = formulation.kept_set("place", object)
+    assert formulation.kept_set("place", object) is here
+    # Cvxpy's variables hold the numbers of the thread that uses them.
+    with ThreadPoolExecutor(1) as pool:
+        there = pool.submit(formulation.kept_set, "place", object).result()
+    assert there is not here
+    assert formulation.kept_set("another", object) is not here

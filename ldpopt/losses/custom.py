@@ -258,7 +258,9 @@ class StatedLoss(Loss):
     """
 
     _adjusts = False
-    _kept = frozenset({"_f", "_y", "_open", "_parameters", "_values", "_numbers", "_first"})
+    _kept = frozenset(
+        {"_f", "_y", "_open", "_parameters", "_values", "_numbers", "_first", "_of_first"}
+    )
     has_shared_kinks = True
 
     def __init__(self, source: Custom, start: FrequencyEstimate, values: Mapping[int, Any]) -> None:
@@ -285,6 +287,8 @@ class StatedLoss(Loss):
             numbers.append(np.asarray(number, dtype=np.float64))
             self._numbers[parameter.id] = cp.Constant(numbers[-1])
         self._values = tuple(numbers)
+        # One solve needs it a dozen times; restating it takes as long as to evaluate it.
+        self._of_first = self._restated(first)
 
     def _with_open_estimate(
         self, first: FrequencyEstimate, values: Mapping[int, Any], numeric: cp.Expression
@@ -306,6 +310,9 @@ class StatedLoss(Loss):
 
     def _at(self, estimate: FrequencyEstimate) -> cp.Expression:
         """Return the expression of the variable for one vector, in numbers."""
+        return self._of_first if estimate is self._first else self._restated(estimate)
+
+    def _restated(self, estimate: FrequencyEstimate) -> cp.Expression:
         import cvxpy as cp
 
         if self._open is not None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any, NamedTuple
+from threading import get_ident
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +22,10 @@ from ldpopt.solve.own_classes import check_own_classes
 
 Array = NDArray[np.float64]
 
+_Set = TypeVar("_Set")
+
 _KEPT_REGIONS = 3  # of a set, without its balls, and without what is not convex
+_KEPT_SETS = 4  # per problem: two units, of two threads
 
 # By how much rounding may put a total outside what the bounds allow, relative to 1 and the total.
 _ROUNDING = 1e-9
@@ -86,6 +90,7 @@ class Formulation:
     loss: Loss
     constraints: tuple[Constraint, ...] = ()
     _regions: dict[Any, Region] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _sets: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, Loss):
@@ -251,7 +256,24 @@ class Formulation:
         """Return another problem that shares the regions, which are kept by constraints."""
         other = Formulation(loss, constraints)
         object.__setattr__(other, "_regions", self._regions)
+        object.__setattr__(other, "_sets", self._sets)
         return other
+
+    def kept_set(self, place: Hashable, make: Callable[[], _Set]) -> _Set:
+        """Return what states the constraints for cvxpy, which is made once per place and thread.
+
+        A thread may write values to cvxpy's variables while it uses them.
+        """
+        if not all(constraint.is_settled for constraint in self.constraints):
+            return make()
+        key = (get_ident(), self.constraints, place)
+        stated = self._sets.get(key)
+        if stated is None:
+            stated = make()
+            if len(self._sets) >= _KEPT_SETS:
+                self._sets.clear()
+            self._sets[key] = stated
+        return cast("_Set", stated)
 
     def around_balls(self) -> tuple[list[Ball], Formulation]:
         """Return the balls among the constraints, and the problem without them."""

@@ -57,6 +57,12 @@ _GAIN = 0.5
 # constraints hold, or the point is no minimum.
 _HOPELESS = 0.1
 
+DOUBTFUL = 1e-4
+"""The same where other constraints are known, which a further proof counts.
+
+What a solver's point leaves where they do not hold is well below it.
+"""
+
 # Conjugate gradients: the products of a step, the part of the error that is left, and the length of
 # a difference, relative to the largest value.
 _PRODUCTS = 30
@@ -152,10 +158,17 @@ class Surroundings(NamedTuple):
         return cls(enclosed, f, here, is_sum, steep, size)
 
 
-def best_beside(around: Surroundings, limits: Box, prove: Prove, enough: float) -> Beside | None:
+def best_beside(
+    around: Surroundings,
+    limits: Box,
+    prove: Prove,
+    enough: float,
+    hopeless: float = _HOPELESS,
+) -> Beside | None:
     """Return the best proof by tangents at f and beside it; None where none proves anything.
 
-    No further one is looked for once the gap is at most ``enough``.
+    No further one is looked for once the gap is at most ``enough``, or where those so far leave
+    more than the part ``hopeless`` of the size of the loss.
     """
     f = around.f
     here = around.here
@@ -172,7 +185,7 @@ def best_beside(around: Surroundings, limits: Box, prove: Prove, enough: float) 
             best = Beside(gap, tangent, proof.multipliers)
         # A step that overshoots, as beside a logarithm's end, is made good by the next one.
         is_still = _GAIN * before < gap <= before / _GAIN
-        is_hopeless = best is None or best.gap > _HOPELESS * around.size
+        is_hopeless = best is None or best.gap > hopeless * around.size
         if gap <= enough or is_still or is_hopeless:
             break
         step = (there.gradient - proof.price) / around.steep

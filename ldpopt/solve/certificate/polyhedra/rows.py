@@ -120,6 +120,7 @@ class RowsOfTrials:
     """
 
     def __init__(self, formulation: Formulation, d: int) -> None:
+        self._formulation = formulation
         self._region = formulation.region(d)
         members = [one for one in formulation.convex_constraints if has_own_rows(one, d)]
         stated = [_rows_of(member, d) for member in members]
@@ -137,13 +138,13 @@ class RowsOfTrials:
         self._forest = forest_of(self._system.matrix[first:]) if is_plain else None
         self._stated: Box | None = None
         self._limits: Box | None = None
-        self._by_cvxpy: StatedRows | None = None
 
     def stated_in(self, unit: float) -> StatedRows:
         """Return the rows and the curved constraints as cvxpy states them in a unit."""
-        if self._by_cvxpy is None or self._by_cvxpy.unit != unit:
-            self._by_cvxpy = StatedRows(self._system, self.curved, self._d, unit)
-        return self._by_cvxpy
+        return self._formulation.kept_set(
+            (StatedRows, self._d, unit),
+            lambda: StatedRows(self._system, self.curved, self._d, unit),
+        )
 
     def of(self, loss: Loss, estimate: FrequencyEstimate) -> Rows:
         """Return the rows with the bounds that a convex loss and one estimate leave."""
