@@ -66,7 +66,7 @@ CERTIFICATE_LAYERS = [
     {"bounds"},
     {"box", "duals", "shown"},
     {"prices", "cones"},
-    {"polyhedra"},
+    {"polyhedra", "another_point"},
     {"exact"},
     {"certificate"},
 ]

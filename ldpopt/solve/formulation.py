@@ -183,6 +183,14 @@ class Formulation:
         """The constraints that are convex: a larger set, whose minimum is no higher."""
         return tuple(constraint for constraint in self.constraints if constraint.convex)
 
+    def near_minimum(self, _: FrequencyEstimate) -> Array | None:
+        """Return a point that is at a minimum over the convex constraints, or near one.
+
+        None is returned where no short way to one is known: a statement alone knows none. Nothing
+        may depend on where the point is: a certificate proves what it uses.
+        """
+        return None
+
     @property
     def statement(self) -> str:
         """The problem in words: ``LeastSquares() under NonNegative(), SumsTo(1)``."""

@@ -12,7 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import progress, validate
 from ldpopt.constraints import Constraint, Custom
-from ldpopt.errors import InvalidInputError, InvalidTypeError, PrecisionError, extra_needed, warn
+from ldpopt.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    LdpoptError,
+    PrecisionError,
+    extra_needed,
+    warn,
+)
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import NamedSets, Sets, named_sets
 from ldpopt.estimate.traced import warn_unless_raw_noise
@@ -97,6 +104,17 @@ class Problem(Formulation):
         """
         problem, estimate = self._about(estimate)
         return self._planner.plan(problem, problem.accept(estimate), Request())
+
+    def near_minimum(self, start: FrequencyEstimate) -> Array | None:
+        """Return the point of the closed form over the convex constraints, if there is one."""
+        stated = self.at(start)
+        convex = stated.under(stated.convex_constraints)
+        try:
+            match = closed_form_for(convex, start, explains=False)
+            return None if match is None else match.evaluate()
+        # What has no minimum, or none that a form can find, has none that is known.
+        except LdpoptError:
+            return None
 
     def explain(self, estimate: Measured) -> str:
         """Return which path ``solve`` takes for this estimate, and why, without solving.

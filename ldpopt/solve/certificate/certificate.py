@@ -4,7 +4,8 @@
 point and the multipliers: ``bounds.dual`` states it, ``bounds.minorant`` what is known of the loss,
 ``bounds.competitors`` what is known of the set. The folders ``box``, ``prices`` and ``polyhedra``
 look for the multipliers that prove most: on bounds with a total, from the gradient alone, and of
-any rows. ``cones`` takes what cvxpy has compiled, and ``exact`` calculates with rational numbers.
+any rows. ``another_point`` takes what is proved elsewhere, ``cones`` what cvxpy has compiled, and
+``exact`` calculates with rational numbers.
 
 Multipliers belong to the Lagrangian L(f) + μ (Σf - total) - Σ λ_v f_v - Σ ν_i (A f)_i + …: λ and ν
 are positive where a lower bound pushes up and negative where an upper bound pushes down. At a
@@ -29,6 +30,7 @@ from ldpopt.estimate.traced import in_order
 from ldpopt.immutable import locked
 from ldpopt.losses import Loss
 from ldpopt.solve.certificate import duals, shown
+from ldpopt.solve.certificate.another_point import gap_by_way_of
 from ldpopt.solve.certificate.bounds.competitors import at_end, domain_of
 from ldpopt.solve.certificate.bounds.evidence import (
     SMALLEST_SCALE,
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     import cvxpy as cp
 
 Array = NDArray[np.float64]
+Elsewhere = Callable[[], Array | None]
 
 
 class Multipliers(NamedTuple):
@@ -325,7 +328,10 @@ def certify(
     -----
     Cost: a few passes over f, and a sort where values have upper bounds; under orders that are
     chains or trees some 10 µs per value; on other polyhedra a sparse system per trial, and a linear
-    program where that proves little; programs by a cone solver for cvxpy's constraints.
+    program where that proves little; programs by a cone solver for cvxpy's constraints. From 2,048
+    values on, a point off the minimum is compared with that of the closed form, if there is one,
+    which takes its solve and no program. From 65,536 on no program is solved at all, and ``reason``
+    says so.
 
     With ``AtMost`` the bound is that of the best support for least squares on the simplex, and that
     of the problem without it for other losses, which is below. A loss that is not convex is
@@ -360,6 +366,7 @@ def certify(
         return certify_program(problem, estimate)
     if not isinstance(problem, Formulation):
         raise InvalidTypeError(f"certify takes a Problem or a cvxpy.Problem first, got {problem!r}")
+    find_minimum = problem.near_minimum
     problem = problem.at(estimate)
     start = problem.accept(estimate)
     # Locked: multipliers are computed later.
@@ -370,12 +377,14 @@ def certify(
         )
     if exact:
         return exact_certificate(problem, start, point)
-    return _certificate(problem, start, point)
+    return _certificate(problem, start, point, partial(find_minimum, start))
 
 
-def _certificate(problem: Formulation, start: FrequencyEstimate, point: Array) -> Certificate:
+def _certificate(
+    problem: Formulation, start: FrequencyEstimate, point: Array, find_minimum: Elsewhere
+) -> Certificate:
     """Return the certificate of a point that is known to fit the problem and the estimate."""
-    evidence = _evidence(problem, start, point)
+    evidence = _evidence(problem, start, point, find_minimum)
     gap = evidence.gap
     reasons = [str(reason) for reason in evidence.reason.ravel() if reason]
     if evidence.terms.min() < VANISHING and (gone := _vanishes(problem, start, point)).any():
@@ -463,12 +472,14 @@ def _multipliers(
     )
 
 
-def _evidence(problem: Formulation, start: FrequencyEstimate, point: Array) -> Evidence:
+def _evidence(
+    problem: Formulation, start: FrequencyEstimate, point: Array, find_minimum: Elsewhere
+) -> Evidence:
     """Return gap and multipliers by the way that the set allows."""
     relaxed = problem
     if problem.convex_constraints != problem.constraints:
         relaxed = Formulation(problem.loss, problem.convex_constraints)
-    evidence = _convex_evidence(relaxed, start, point)
+    evidence = _convex_evidence(relaxed, start, point, find_minimum)
     if relaxed is problem:
         return evidence
     gap = few_values.best_of_all_supports(problem, start, point)
@@ -477,11 +488,13 @@ def _evidence(problem: Formulation, start: FrequencyEstimate, point: Array) -> E
     return _with_smaller_gap(evidence, SizedGap(gap, evidence.terms))
 
 
-def _convex_evidence(problem: Formulation, start: FrequencyEstimate, point: Array) -> Evidence:
+def _convex_evidence(
+    problem: Formulation, start: FrequencyEstimate, point: Array, find_minimum: Elsewhere
+) -> Evidence:
     """Return gap and multipliers on a convex set."""
     # On boxes no program is needed, and all trials are certified at once.
     if box.applies(problem, start.d):
-        return _box_evidence(problem, start, point)
+        return _box_evidence(problem, start, point, find_minimum)
     is_long = start.d >= _LONG_FOR_ROWS
     is_stack = point.ndim > 1
     by_program = _OF_STACKS if is_stack else polyhedron.SUFFICIENT
@@ -492,8 +505,14 @@ def _convex_evidence(problem: Formulation, start: FrequencyEstimate, point: Arra
     has_rows = quick is not None
     if quick is None:
         quick = ball_gap(problem, start, point)
+    # The multipliers take a while: for who reads them.
+    in_ball = quick is not None and not has_rows
+    explain_by = _explained_in_ball if in_ball else _explained_by_rows
+    explain = partial(explain_by, problem, start, point, by_program)
     if quick is None:
-        return polyhedron.evidence(problem, start, point, by_program)
+        terms = terms_of(problem, start, point)
+        quick = SizedGap(np.full(terms.shape, np.inf), terms)
+    at_hand = Evidence(quick.gap, quick.terms, np.full(quick.gap.shape, ""), explain)
     # A short vector gets the better of both, unless rounding is all that they differ by.
     is_worth_rows = has_rows and not is_stack and not is_long
     sufficient = _OF_STACKS if is_stack and not is_long else _PROMISED
@@ -507,10 +526,11 @@ def _convex_evidence(problem: Formulation, start: FrequencyEstimate, point: Arra
         scale = scale_of(problem, start, point, quick.terms)
         is_enough = np.all(is_known & (quick.gap <= _PROMISED * scale))
     if is_enough:
-        # The multipliers take a while: for who reads them.
-        explain_by = _explained_by_rows if has_rows else _explained_in_ball
-        explain = partial(explain_by, problem, start, point, by_program)
-        return Evidence(quick.gap, quick.terms, np.full(quick.gap.shape, ""), explain)
+        return at_hand
+    if is_long:
+        by_way = _by_way_of_minimum(problem, start, point, at_hand, find_minimum)
+        if by_way is not None:
+            return by_way
     return _with_smaller_gap(polyhedron.evidence(problem, start, point, by_program), quick)
 
 
@@ -522,7 +542,37 @@ def _share_at_stake(problem: Formulation, start: FrequencyEstimate, point: Array
     return share_at_stake(scale_of(problem, start, point, terms), terms)
 
 
-def _box_evidence(problem: Formulation, start: FrequencyEstimate, point: Array) -> Evidence:
+def _by_way_of_minimum(
+    problem: Formulation,
+    start: FrequencyEstimate,
+    point: Array,
+    at_hand: Evidence,
+    find_minimum: Elsewhere,
+) -> Evidence | None:
+    """Return evidence by way of a minimum that is found without a program.
+
+    None is returned where there is no such way, or its point is not proved: programs may do better
+    then. Where it is proved they cannot, since they know no lower loss either.
+    """
+    if not problem.loss.convex:
+        return None
+    other = find_minimum()
+    detour = None if other is None else gap_by_way_of(problem, start, point, other)
+    if detour is None:
+        return None
+    scale = scale_of(problem, start, point, at_hand.terms)
+    # NaN, of a loss that is infinite at the point, is no measure.
+    if not np.all(detour.of_other <= _PROMISED * scale):
+        return None
+    gap = np.minimum(at_hand.gap, detour.gap)
+    is_off = gap > _PROMISED * scale
+    reason = np.where(is_off, "a point of lower loss is known, which proves most of the gap", "")
+    return at_hand._replace(gap=gap, reason=reason)
+
+
+def _box_evidence(
+    problem: Formulation, start: FrequencyEstimate, point: Array, find_minimum: Elsewhere
+) -> Evidence:
     """Return gap and multipliers on a box with at most one total."""
     evidence = box.evidence(problem, start, point)
     # Slopes of kinks that values share are chosen one function after the other: several of them in
@@ -532,6 +582,10 @@ def _box_evidence(problem: Formulation, start: FrequencyEstimate, point: Array) 
     # Without constraints all slopes vanish at a minimum, and with them the terms.
     if np.all(evidence.gap <= _PROMISED * scale_of(problem, start, point, evidence.terms)):
         return evidence
+    if start.d >= _LONG_FOR_ROWS:
+        by_way = _by_way_of_minimum(problem, start, point, evidence, find_minimum)
+        if by_way is not None:
+            return by_way
     further = polyhedron.evidence(problem, start, point)
     # Where a program proves nothing, these multipliers are those to show.
     better, other = (evidence, further) if np.isinf(further.gap).any() else (further, evidence)

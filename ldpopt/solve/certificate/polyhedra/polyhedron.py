@@ -81,6 +81,13 @@ _PROMISED = 1e-8
 # From so many values on a program that would explain more takes minutes, or hours.
 _LONG_FOR_A_SEARCH = 1 << 15
 
+LONG_FOR_PROGRAMS = 1 << 16
+"""From so many values on no program is solved: one takes minutes to hours, and up to 15 GB.
+
+At half of it a chain with a hundred totals of groups takes two minutes of HiGHS, and four times as
+long for twice the values.
+"""
+
 # Below this size, relative to the same sum, a point is near the minimum.
 _SMALL = 1e-6
 
@@ -194,22 +201,26 @@ def _within(
     if isinstance(smooth, Tangent) and smooth.held is not None:
         # Such a value explains itself, whichever way rows push it.
         bounds = Box(*(np.where(smooth.held, f, end) for end in bounds))
+    has_programs = d < LONG_FOR_PROGRAMS
     if isinstance(tangent, MixedLoss):
         around = own_slopes.Surroundings.of(loss, estimate, f)
         by_tangents = None if around is None else _beside(around, rows, source, bounds, sufficient)
         enough = 0.0 if around is None else sufficient * around.size
         if by_tangents is not None and by_tangents.gap <= enough:
             return by_tangents
+        if not has_programs:
+            return _unknown(tangent, rows, source) if by_tangents is None else by_tangents
         # Which slopes its kinks take is for a program to find.
         by_program = cone.evidence(tangent, rows, source, bounds, max(sufficient, TARGET))
         return _smaller(by_program, by_tangents)
     scale = Scale.of(tangent, value, sufficient)
     if not source.curved:
-        return _explained(_best_proof(tangent, rows, bounds, scale), tangent, rows, bounds)
+        proof = _best_proof(tangent, rows, bounds, scale, with_programs=has_programs)
+        return _explained(proof, tangent, rows, bounds)
     # Where no curved constraint holds, the linear ones alone prove a point, without a program.
     proof = _best_proof(tangent, rows, bounds, scale, with_programs=False)
     of_curved = cone.no_multipliers(source)
-    if proof.gap <= scale.sufficient:
+    if proof.gap <= scale.sufficient or not has_programs:
         linear = _explained(proof, tangent, rows, bounds, of_curved)
         explain = partial(_explained_with_curved, linear, tangent, rows, source, bounds)
         return linear._replace(explain=explain)
@@ -221,6 +232,34 @@ def _within(
         explain = partial(_explained_with_curved, linear, tangent, rows, source, bounds)
         return linear._replace(gap=np.minimum(proof.gap, result.gap), explain=explain)
     return result
+
+
+def _unknown(tangent: MixedLoss, rows: Rows, source: RowsOfTrials) -> Evidence:
+    """Return that nothing is known of a point whose kinks only a program could tell the slopes."""
+    d = len(tangent.f)
+    nothing = np.asarray(np.nan)
+    mu, of_rows = rows.shared_out(np.full(len(rows.system.lower), np.nan))
+    of_curved = tuple(
+        [np.full(form.shape, np.nan) for form in part] for part in cone.no_multipliers(source)
+    )
+    explanation = Explanation(
+        stationarity=nothing,
+        complementarity=nothing,
+        sum_multiplier=np.asarray(mu),
+        bound_multipliers=np.full(d, np.nan),
+        row_multipliers=of_rows,
+        row_sizes=rows.sizes,
+        of_curved=of_curved,
+    )
+    return evidence_of(np.inf, absolute_sum(tangent.slope, tangent.f), _not_tried(d), explanation)
+
+
+def _not_tried(d: int) -> str:
+    """Return why no program has looked for multipliers of a long vector."""
+    return (
+        f"multipliers that follow from the gradient prove no smaller gap, and programs are not "
+        f"tried from {LONG_FOR_PROGRAMS:,} values on (here {d:,}): they take minutes to hours"
+    )
 
 
 def _beside(
@@ -237,7 +276,7 @@ def _beside(
     by_rows = _beside_by_rows(around, rows, source, bounds, sufficient)
     if by_rows is not None and by_rows.gap <= sufficient * around.size:
         return by_rows
-    if not source.curved:
+    if not source.curved or len(around.f) >= LONG_FOR_PROGRAMS:
         return by_rows
     by_cones = cone.evidence_beside(around, rows, source, bounds, sufficient)
     return by_rows if by_cones is None else _smaller(by_cones, by_rows)
@@ -488,7 +527,7 @@ def _explained(
     """
     explanation = _explanation(proof, tangent, rows, bounds, of_curved)
     terms = absolute_sum(tangent.slope, tangent.f)
-    reason = _reason(proof.gap, float(terms), rows)
+    reason = _reason(proof.gap, float(terms), rows, len(tangent.f))
     evidence = evidence_of(proof.gap, terms, reason, explanation)
     failure = explanation.failure(tangent.slope, tangent.f)
     is_searched = failure > UNEXPLAINED and np.isfinite(proof.gap)
@@ -554,12 +593,14 @@ def _explanation(
     )
 
 
-def _reason(gap: float, terms: float, rows: Rows) -> str:
+def _reason(gap: float, terms: float, rows: Rows, d: int) -> str:
     """Return why a gap is infinite, or more than a certificate promises; else nothing."""
     if np.isinf(gap):
         return no_bound(rows.limits)
     if gap <= _PROMISED * terms:
         return ""
+    if d >= LONG_FOR_PROGRAMS:
+        return _not_tried(d)
     return "no multipliers of the rows prove a smaller gap: the point may be off the minimum"
 
 
