@@ -81,8 +81,8 @@ _PROMISED = 1e-8
 # From so many values on a program that would explain more takes minutes, or hours.
 _LONG_FOR_A_SEARCH = 1 << 15
 
-LONG_FOR_PROGRAMS = 1 << 16
-"""From so many values on no program is solved: one takes minutes to hours, and up to 15 GB.
+LONG_FOR_PROGRAMS = 1 << 18
+"""From so many values on no program is solved: one takes minutes to hours, and many gigabytes.
 
 At half of it a chain with a hundred totals of groups takes two minutes of HiGHS, and four times as
 long for twice the values.
