@@ -167,4 +167,5 @@ def test_many_sums_are_certified_without_a_system():
     )
     certificate = certify(problem, target, moved.ravel())
     assert certificate.violation <= CERTIFIED
-    assert_allclose(certificate.gap, rise, rtol=1e-9)
+    # The gap is the rise to the minimum and what is proved of that point.
+    assert 0 <= certificate.gap - rise <= CERTIFIED * certificate.scale
