@@ -64,10 +64,10 @@ SOLVE_LAYERS = [
 
 CERTIFICATE_LAYERS = [
     {"bounds"},
-    {"box", "duals", "shown"},
+    {"box", "shown"},
     {"prices", "cones"},
     {"polyhedra", "another_point"},
-    {"exact"},
+    {"exact", "duals"},
     {"certificate"},
 ]
 """And for those of its certificates: from the theorem to the sets that it is used on."""

@@ -126,3 +126,40 @@ def test_without_a_gap_cvxpys_constraint_has_a_multiplier_that_is_no_number():
     certificate = certify(Problem(falls, [ball]), FIVE, np.zeros(5))
     assert np.isinf(certificate.gap)
     assert np.isnan(certificate.duals["ball"][0])
+
+
+STACK = np.array([SEVEN, np.roll(SEVEN, 2)])
+ENDS = np.array([0.15, 0.25])
+
+
+def lines(f):
+    """State an upper bound, an equation, lower bounds and, of a matrix, the sums of columns."""
+    table = cp.reshape(f[:6], (3, 2), order="F")
+    return [f[0] - f[3] <= -0.3, f[1] == f[2], f[5:] >= ENDS, cp.sum(table, axis=0) <= [0.4, 0.3]]
+
+
+def test_lines_that_cvxpy_states_have_its_dual_values_in_the_order_of_the_lines():
+    solution = Problem(LeastSquares(), [SumsTo(1.0), Custom(lines, name="lines")]).solve(STACK)
+    alone = Problem(LeastSquares(), [SumsTo(1.0), Custom(lines, name="lines")]).solve(STACK[0])
+    for trial, estimate in enumerate(STACK):
+        f = cp.Variable(7)
+        stated = lines(f)
+        nearest = cp.Minimize(cp.sum_squares(f - estimate) / 2)
+        cp.Problem(nearest, [cp.sum(f) == 1, *stated]).solve(solver="CLARABEL")
+        expected = [np.asarray(form.dual_value) for form in stated]
+        assert min(np.abs(part).max() for part in expected) > STEP
+        for part, found in zip(expected, solution.duals["lines"][trial], strict=True):
+            np.testing.assert_allclose(found, part, atol=MULTIPLIER)
+    for one, other in zip(alone.duals["lines"], solution.duals["lines"][0], strict=True):
+        np.testing.assert_allclose(one, other, atol=MULTIPLIER)
+
+
+def test_lines_have_nothing_where_cvxpy_states_none_and_no_numbers_without_a_bound():
+    nothing = Custom(lambda f: [], name="nothing")
+    assert Problem(LeastSquares(), [nothing]).solve(FIVE).duals["nothing"] == []
+    falls = losses.Custom(lambda f, y: cp.sum(cp.abs(f[:2] - y[:2])) + cp.sum(f), name="falls")
+    half = Custom(lambda f: [f[:2] <= 0.1], name="half")
+    certificate = certify(Problem(falls, [half]), FIVE, np.zeros(5))
+    assert np.isinf(certificate.gap)
+    assert np.isnan(certificate.duals["half"][0]).all()
+    assert certificate.duals["half"][0].shape == (2,)

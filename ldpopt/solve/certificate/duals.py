@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.constraints import Constraint
+from ldpopt.constraints.base import kept_rows
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.bounds.competitors import at_end, domain_of_all
 from ldpopt.solve.certificate.bounds.evidence import Explanation
+from ldpopt.solve.certificate.polyhedra.rows import dual_values
 from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]
@@ -90,7 +92,12 @@ class _Rest:
             return np.reshape(of_trials, self.total.shape) if is_number else tuple(of_trials)
         share = self.rows[..., :size]
         self.rows = self.rows[..., size:]
-        return share / constraint.row_units
+        if kept_rows(constraint, d) is not None:
+            return share / constraint.row_units
+        # The rows are those that cvxpy has found.
+        if not self.total.ndim:
+            return dual_values(constraint, share, d)
+        return tuple(dual_values(constraint, one, d) for one in share.reshape(-1, size))
 
 
 def _of_stated(multipliers: Array, region: Region, domain: tuple[float, float]) -> Array:

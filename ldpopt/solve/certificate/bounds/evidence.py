@@ -77,6 +77,8 @@ class Explanation(NamedTuple):
     def failure(self, slope: Array, point: Array) -> Array:
         """Return by how much the multipliers fail the conditions, relative to the slopes."""
         steepest = np.max(np.abs(slope), axis=-1)
+        # All slopes are 0 where every value is at a kink, and say nothing about the multipliers.
+        steepest = np.where(steepest == 0, 1.0, steepest)
         terms = np.sum(np.abs(slope * point), axis=-1)
         # Terms vanish where all values with a slope are 0: there rounding would fail by all of it.
         terms = np.maximum(terms, _LEAST_TERMS * steepest * np.max(np.abs(point), axis=-1))

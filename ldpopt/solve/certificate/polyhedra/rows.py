@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from ldpopt.losses import Loss
 from ldpopt.solve.certificate.bounds.competitors import propagated, reach
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.cones.compiled_problem import CompiledProblem, compiled_set
+from ldpopt.solve.certificate.cones.conic_program import Multipliers
 from ldpopt.solve.certificate.prices.forests import Forest, bounds_along, forest_of
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.programs.program import stacked
@@ -227,3 +228,22 @@ def _linear_rows(member: Constraint, d: int) -> LinearInequalities | None:
     right = program.right
     lower = np.where(np.arange(len(right)) < program.cones.zero, right, -np.inf)
     return LinearInequalities(program.matrix.tocsr(), lower, right.copy())
+
+
+def dual_values(member: Constraint, multipliers: Array, d: int) -> list[Any]:
+    """Return what cvxpy calls the dual values of the forms of a constraint, from ν of its rows.
+
+    cvxpy compiles equations before inequalities, whichever was stated first, and subtracts what is
+    at least 0: its dual values have another order, and other signs, than ν.
+    """
+    import cvxpy as cp
+
+    variable = cp.Variable(d)
+    forms = member.cone_form(variable)
+    # Without a bound there are no multipliers, which cvxpy would make zeros of.
+    if not np.isfinite(multipliers).all():
+        return [np.full(form.shape, np.nan) for form in forms]
+    if not forms:
+        return []
+    duals = compiled_set(variable, forms).duals(Multipliers(np.zeros(d), -multipliers))
+    return [duals[form.id] for form in forms]
