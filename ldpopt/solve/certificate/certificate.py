@@ -330,8 +330,8 @@ def certify(
     chains or trees some 10 µs per value; on other polyhedra a sparse system per trial, and a linear
     program where that proves little; programs by a cone solver for cvxpy's constraints. From 2,048
     values on, a point off the minimum is compared with that of the closed form, if there is one,
-    which takes its solve and no program. From 262,144 on no program is solved at all, and ``reason``
-    says so.
+    which takes its solve and no program. From 262,144 on no program is solved at all, and
+    ``reason`` says so.
 
     With ``AtMost`` the bound is that of the best support for least squares on the simplex, and that
     of the problem without it for other losses, which is below. A loss that is not convex is
