@@ -148,8 +148,8 @@ def test_lines_that_cvxpy_states_have_its_dual_values_in_the_order_of_the_lines(
         cp.Problem(nearest, [cp.sum(f) == 1, *stated]).solve(solver="CLARABEL")
         expected = [np.asarray(form.dual_value) for form in stated]
         assert min(np.abs(part).max() for part in expected) > STEP
-        for part, found in zip(expected, solution.duals["lines"][trial], strict=True):
-            np.testing.assert_allclose(found, part, atol=MULTIPLIER)
+        for part, printed in zip(expected, solution.duals["lines"][trial], strict=True):
+            np.testing.assert_allclose(printed, part, atol=MULTIPLIER)
     for one, other in zip(alone.duals["lines"], solution.duals["lines"][0], strict=True):
         np.testing.assert_allclose(one, other, atol=MULTIPLIER)
 
