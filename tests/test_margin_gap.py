@@ -42,7 +42,7 @@ def test_a_bound_by_hand():
     rows = margins[0].totals
     best = np.repeat(rows / 2, 2)
     away = np.array([0.1, -0.1, 0.2, -0.2])
-    gap, terms = margin_gap(Problem(SQUARES, margins), start, best + away)
+    gap, terms, _ = margin_gap(Problem(SQUARES, margins), start, best + away)
     assert_allclose(gap, 0.5 * (away @ away), rtol=1e-12)
     assert_allclose(terms, (best + away) @ (best + away), rtol=1e-12)
     # Each cell is .05 too large, at a slope of its own size.

@@ -7,9 +7,11 @@ from numpy.testing import assert_allclose
 from ldpopt import FrequencyEstimate, Problem, losses
 from ldpopt.closed_form import rows
 from ldpopt.constraints import Bounds, Linear, Monotone, Near, NonNegative, SumsTo
+from ldpopt.solve.acceptance.judge import judge
 from ldpopt.solve.acceptance.slope_gap import slope_gap
 from ldpopt.solve.certificate.bounds.kernels import BLOCK
 from ldpopt.solve.certificate.polyhedra import polyhedron
+from ldpopt.solve.plan import Outcome
 from ldpopt.solve.status import Status
 
 D = 16
@@ -66,7 +68,7 @@ def test_minima_are_proved_without_a_program(case, raw, monkeypatch):
     solution = problem.solve(raw)
     assert solution.path == "closed-form"
     assert solution.status is Status.OPTIMAL
-    gap, terms = slope_gap(problem, solution.start, solution.frequencies)
+    gap, terms, _ = slope_gap(problem, solution.start, solution.frequencies)
     assert gap.shape == terms.shape == raw.shape[:-1]
     assert (gap <= 1e-9 * np.maximum(terms, 1e-3)).all()
 
@@ -119,6 +121,69 @@ def test_compiled_sweeps_give_what_numpy_gives(case, share, monkeypatch):
     assert_allclose(one.terms, other.terms, rtol=1e-12)
 
 
+WEIGHTS = np.linspace(0.5, 2.0, D)
+BALLS = [Near(LAST, 0.2, 1), Near(LAST, 0.2, 1, weights=WEIGHTS), Near(LAST, 0.05)]
+BALLS += [Near(LAST, 0.01, "kl"), Near(LAST / 2, 0.01, "kl")]
+
+
+@pytest.mark.parametrize("ball", BALLS, ids=str)
+@pytest.mark.parametrize("share", [0.0, 0.5, 3.0])
+def test_the_violation_of_a_ball_is_what_the_ball_states(ball, share, raw):
+    """Inside, outside, and where some values are those of the reference."""
+    problem = Problem(SQUARES, [*SIMPLEX, ball])
+    estimate = FrequencyEstimate(RAW[0])
+    away = np.where(PLACES < D / 2, np.sin(PLACES), 0.0)
+    f = LAST * np.exp(share * away)
+    measured = slope_gap(problem, estimate, f).measured
+    if raw.ndim > 1:
+        assert measured is None
+        return
+    assert measured.constraint is ball
+    assert_allclose(measured.violation, ball.violation(f), rtol=1e-12, atol=1e-15)
+    assert (measured.violation > 0) == (ball.violation(f) > 0)
+
+
+def test_of_values_at_zero_the_ball_measures_its_violation_itself():
+    f = np.where(PLACES == 2, 0.0, LAST)
+    for ball in (Near(SPARSE, 0.02, "kl"), Near(LAST, 0.01, "kl")):
+        problem = Problem(SQUARES, [*SIMPLEX, ball])
+        assert slope_gap(problem, FrequencyEstimate(RAW[0]), f).measured is None
+
+
+class Stricter(Near):
+    """A ball of somebody else, who counts violations in another way."""
+
+    def violation(self, f):
+        return super().violation(f) + 1.0
+
+
+def test_a_class_of_somebody_else_measures_its_violation_itself():
+    problem = Problem(SQUARES, [*SIMPLEX, Stricter(LAST, 0.05)])
+    bound = slope_gap(problem, FrequencyEstimate(RAW[0]), LAST)
+    assert bound is None or bound.measured is None
+
+
+@pytest.mark.parametrize("ball", BALLS[:-1], ids=str)
+@pytest.mark.parametrize("further", [1e-6, np.nan])
+def test_a_point_outside_its_ball_is_not_optimal(ball, further):
+    """The loss has no slope at one of them, so that nothing else is wrong."""
+    problem = Problem(SQUARES, [*SIMPLEX, ball])
+    away = np.sin(PLACES) * LAST
+    away -= away.sum() * LAST
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        is_inside = ball.violation(LAST + middle * away) == 0
+        low, high = (middle, high) if is_inside else (low, middle)
+    inside = LAST + (low - 1e-6) * away
+    outside = LAST + (high + further) * away
+    plan = problem.plan(inside)
+    for point, is_optimal in ((inside, True), (outside, False)):
+        judgement = judge(problem, FrequencyEstimate(inside), Outcome(point), plan, "high")
+        assert (judgement.status is Status.OPTIMAL) == is_optimal
+        assert is_optimal or "is violated by" in judgement.reason
+
+
 @pytest.mark.parametrize("where", ["looked at", "left out"])
 def test_the_values_that_tell_a_price_may_be_in_any_block(where):
     """Of a long vector only two values are free, in a block that is looked at first or is not."""
@@ -133,7 +198,7 @@ def test_the_values_that_tell_a_price_may_be_in_any_block(where):
     estimate = FrequencyEstimate(target)
     best = np.zeros(d)
     best[first : first + 2] = 0.7, 0.3
-    gap, terms = slope_gap(problem, estimate, best)
+    gap, terms, _ = slope_gap(problem, estimate, best)
     assert gap <= 1e-12 * terms
     moved = best.copy()
     moved[first : first + 2] += 1e-3, -1e-3

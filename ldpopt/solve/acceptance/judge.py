@@ -37,7 +37,7 @@ from ldpopt.solve.acceptance.slope_gap import slope_gap
 from ldpopt.solve.acceptance.variation_gap import variation_gap
 from ldpopt.solve.acceptance.vertex_gap import vertex_gap
 from ldpopt.solve.certificate import certify
-from ldpopt.solve.certificate.bounds.evidence import VANISHING, SizedGap, is_within
+from ldpopt.solve.certificate.bounds.evidence import VANISHING, Measured, SizedGap, is_within
 from ldpopt.solve.certificate.box import box, few_values
 from ldpopt.solve.certificate.box.long_box import least_stake, long_bound
 from ldpopt.solve.certificate.certificate import (
@@ -84,13 +84,15 @@ def judge(
     point = outcome.frequencies
     tolerances = ACCURACIES[accuracy]
     reasons = []
-    violation = formulation.violation(point)
+    # First: on its way it may measure what the violation would take long for.
+    quick = _quick_bound(formulation, start, point, plan, tolerances.gap)
+    violation = _violation(formulation, point, None if quick is None else quick.measured)
     if not _is_met(formulation, start, violation, point, tolerances):
         # A closed form does not look for conflicts, so that it may have solved what cannot be.
         feasibility.require_feasible(feasibility.conditions(formulation, None), start.d)
         worst = _worst(formulation, point)
         reasons.append(f"{worst} is violated by {_largest(violation):.2g}")
-    bound = _bound(formulation, start, point, plan, accuracy)
+    bound = _bound(formulation, start, point, plan, accuracy, quick)
     # This test comes first: it passes almost always, and spares the loss's value.
     if not is_within(bound.gap, bound.terms, tolerances.gap):
         reasons += _doubts(formulation, start, point, bound, tolerances.gap)
@@ -101,6 +103,14 @@ def judge(
     if reasons:
         return Judgement(Status.INACCURATE, ", and ".join(reasons))
     return Judgement(Status.OPTIMAL, "")
+
+
+def _violation(formulation: Formulation, point: Array, measured: Measured | None) -> Array:
+    """Return the largest violation of a constraint, given that of one of them."""
+    if measured is None:
+        return formulation.violation(point)
+    others = tuple(one for one in formulation.constraints if one is not measured.constraint)
+    return np.maximum(formulation.under(others).violation(point), measured.violation)
 
 
 def _largest(values: Array) -> float:
@@ -144,15 +154,39 @@ def _is_met(
     return largest <= tolerances.violation * formulation.size(start)
 
 
+def _quick_bound(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    point: Array,
+    plan: Plan,
+    tolerance: float,
+) -> SizedGap | None:
+    """Return a bound by the slopes at the point of a closed form on more than a box, or None."""
+    is_convex = formulation.constraints == formulation.convex_constraints
+    if plan.path != "closed-form" or not is_convex or formulation.is_separate(start.d):
+        return None
+    quick = None
+    # Of kinks that several values share ``box`` knows more slopes than the others.
+    on_box = box.applies(formulation, start.d)
+    for of_slopes in (variation_gap,) if on_box else (vertex_gap, slope_gap, margin_gap):
+        quick = of_slopes(formulation, start, point) or quick
+        if quick is not None and _is_small(quick, tolerance):
+            break
+    return quick
+
+
 def _bound(
     formulation: Formulation,
     start: FrequencyEstimate,
     point: Array,
     plan: Plan,
     accuracy: Accuracy,
+    quick: SizedGap | None,
 ) -> SizedGap:
-    """Return a bound of the gap of every trial."""
+    """Return a bound of the gap of every trial: the quick one where that is small."""
     tolerance = ACCURACIES[accuracy].gap
+    if quick is not None and _is_small(quick, tolerance):
+        return quick
     enough: Array | float = 0.0
     if plan.path == "conic":
         # No multipliers make a solver's gap as small as rounding.
@@ -162,20 +196,12 @@ def _bound(
         proof = long_bound(formulation, start, point)
         if proof is not None:
             return _sized(formulation, start, point, SizedGap(proof.gap, proof.terms), tolerance)
-        quick = quick_gap(formulation, start, point)
-        if quick is not None:
-            return quick
+        of_slopes = quick_gap(formulation, start, point)
+        if of_slopes is not None:
+            return of_slopes
         _, gap, terms = box.bound(formulation, start, point, enough)
         return SizedGap(gap, terms)
     is_convex = formulation.constraints == formulation.convex_constraints
-    quick = None
-    if is_convex and plan.path == "closed-form":
-        # Of kinks that several values share ``box`` knows more slopes than the others.
-        on_box = box.applies(formulation, start.d)
-        for of_slopes in (variation_gap,) if on_box else (vertex_gap, slope_gap, margin_gap):
-            quick = of_slopes(formulation, start, point) or quick
-            if quick is not None and _is_small(quick, tolerance):
-                return quick
     bound: SizedGap | None = None
     # Multipliers that follow from the gradient come first, also for the points of solvers: they
     # take no program.

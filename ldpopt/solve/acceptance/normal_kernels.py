@@ -24,6 +24,7 @@ Array = NDArray[np.float64]
 ONE_NORM = 1  # the sign of x - r times a weight, open where they are nearly equal
 TWO_NORM = 2  # (x - r)/length
 GIVEN = 3  # r times a sign; open where it is NaN
+LOGARITHM = 4  # r, that of x and the reference; open where it is NaN
 
 _UNBOUNDED = np.full(1, np.inf)
 
@@ -59,7 +60,7 @@ class Rule(NamedTuple):
 @compiled
 def _normal(kind: int, x: float, r: float, weight: float, near: float, factor: float) -> float:
     """Return n at a value; NaN where it is open."""
-    if kind == GIVEN:
+    if kind in (GIVEN, LOGARITHM):
         return factor * r
     away = x - r
     if kind == TWO_NORM:
@@ -115,9 +116,11 @@ class Turned(NamedTuple):
     lowest, rise
         The smallest t, and Σ h t.
     along, size
-        Σ n (f - r), or Σ n f of a normal that is given, and Σ |n h|.
+        Σ n (f - r), Σ n f of a normal that is given, or Σ (n - 1) f of logarithms, and Σ |n h|.
     terms, mass
         Σ |g f|, no number where a slope is none, and Σ h.
+    apart
+        Σ w |f - r| in a 1-norm, where n may be open; else 0.
     """
 
     lowest: float
@@ -126,6 +129,7 @@ class Turned(NamedTuple):
     size: float
     terms: float
     mass: float
+    apart: float
 
 
 def turned(
@@ -135,7 +139,7 @@ def turned(
 
     It is the number that makes t zero where μ > 0, and opposes the slope where μ is 0.
     """
-    lanes = np.zeros((6, BLOCK))
+    lanes = np.zeros((7, BLOCK))
     lanes[0] = np.inf
     _add_turned(rule, slope, f, height, levels, lanes)
     return Turned(float(lanes[0].min()), *lanes[1:].sum(axis=1).tolist())
@@ -208,6 +212,7 @@ def _add_turned(
     size = lanes[3]
     terms = lanes[4]
     mass = lanes[5]
+    apart = lanes[6]
     level, middle, mu = levels
     per_slope = 1.0 / mu if mu > 0.0 else 1.0
     for start in range(0, len(f), BLOCK):
@@ -227,7 +232,11 @@ def _add_turned(
             t = left + mu * (n - middle)
             lowest[k] = t if t < lowest[k] else lowest[k]
             rise[k] += t * h[k]
-            along[k] += n * (x[k] if kind == GIVEN else x[k] - r[k])
+            if kind == LOGARITHM:
+                along[k] += (n - 1.0) * x[k]
+            else:
+                along[k] += n * (x[k] if kind == GIVEN else x[k] - r[k])
             size[k] += abs(n * h[k])
             terms[k] += abs(g[k] * x[k])
             mass[k] += h[k]
+            apart[k] += w[k] * abs(x[k] - r[k]) if kind == ONE_NORM else 0.0

@@ -26,11 +26,11 @@ from numpy.typing import NDArray
 
 from ldpopt.closed_form.parts import absolute_sum, parts_of
 from ldpopt.closed_form.rows import is_long
-from ldpopt.constraints import Constraint, Linear
+from ldpopt.constraints import Constraint, Linear, Near
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.acceptance.quick_gap import inner
 from ldpopt.solve.certificate.bounds.dual import EPS
-from ldpopt.solve.certificate.bounds.evidence import CLEAR, SizedGap, is_within
+from ldpopt.solve.certificate.bounds.evidence import CLEAR, Measured, SizedGap, is_within
 from ldpopt.solve.certificate.box.slopes import slope_of
 from ldpopt.solve.certificate.prices.normals import Normal, log_ratios, normal_of, plain_slack
 from ldpopt.solve.formulation import Formulation
@@ -205,12 +205,14 @@ class _LongFacing(NamedTuple):
     """As ``_Facing``, of one long vector.
 
     The slack follows from what the third sweep adds up, and from open numbers of n, which a
-    function returns for the values of a slice.
+    function returns for the values of a slice. So does the distance of f from the reference, if
+    ``distance`` is not None.
     """
 
     rule: Rule
     slack: Callable[[Turned, Callable[[slice], Array]], float]
     is_equation: bool = False
+    distance: Callable[[Turned], float] | None = None
 
 
 def _long_facing(cut: Constraint, f: Array, some: Array) -> _LongFacing:
@@ -224,21 +226,25 @@ def _long_facing(cut: Constraint, f: Array, some: Array) -> _LongFacing:
         return _LongFacing(rule, lambda *_: float(row.distance), row.is_equation)
     reference = ball.reference
     if ball.norm == "kl":
-        normal, are_numbers = log_ratios(f, reference)
-        gained = float(f.sum() - reference.sum())
+        normal, are_numbers, size = log_ratios(f, reference)
 
         def slack(turned: Turned, chosen: Callable[[slice], Array]) -> float:
             further = 0.0 if are_numbers else _further(normal, f, reference, chosen)
-            return ball.radius + gained + further - turned.along
+            return ball.radius - size + further - turned.along
 
-        return _LongFacing(normal_kernels.rule(normal_kernels.GIVEN, normal, 1.0), slack)
-    near = _EQUAL * max(some.max(), -some.min())
-    if ball.norm == 1:
-        weights = np.ones(1) if ball.weights is None else ball.weights
-        rule = normal_kernels.rule(normal_kernels.ONE_NORM, reference, 1.0, weights, near)
-    else:
+        # Where all logarithms are numbers no value is 0 or below it.
+        distance = (lambda turned: turned.along + size) if are_numbers else None
+        rule = normal_kernels.rule(normal_kernels.LOGARITHM, normal, 1.0)
+        return _LongFacing(rule, slack, distance=distance)
+    if ball.norm == 2:
         return _facing_two_norm(reference, ball.radius)
-    return _LongFacing(rule, lambda turned, _: ball.radius - turned.along)
+    near = _EQUAL * max(some.max(), -some.min())
+    weights = np.ones(1) if ball.weights is None else ball.weights
+    return _LongFacing(
+        normal_kernels.rule(normal_kernels.ONE_NORM, reference, 1.0, weights, near),
+        lambda turned, _: ball.radius - turned.along,
+        distance=lambda turned: turned.apart,
+    )
 
 
 def _facing_two_norm(reference: Array, radius: float) -> _LongFacing:
@@ -252,7 +258,9 @@ def _facing_two_norm(reference: Array, radius: float) -> _LongFacing:
         along = turned.along
         return math.sqrt(radius * along) - along
 
-    return _LongFacing(normal_kernels.rule(normal_kernels.TWO_NORM, reference, per_radius), slack)
+    rule = normal_kernels.rule(normal_kernels.TWO_NORM, reference, per_radius)
+    distance = (lambda turned: math.sqrt(radius * turned.along)) if radius > 0 else None
+    return _LongFacing(rule, slack, distance=distance)
 
 
 def _further(normal: Array, f: Array, reference: Array, chosen: Callable[[slice], Array]) -> float:
@@ -280,14 +288,20 @@ def _gap_of_long(
     # The few values that no bound holds may all be among the others.
     for some, every in ((f[:_SOME], _EVERY), (f, 1)):
         facing = _long_facing(cut, f, some)
-        bound = _bound_of_long(facing, slope, f, above, left, every)
+        bound = _bound_of_long(cut, facing, slope, f, above, left, every)
         if bound is None or is_within(bound.gap, bound.terms, CLEAR):
             break
     return bound
 
 
 def _bound_of_long(
-    facing: _LongFacing, slope: Array, f: Array, above: Array, left: float, every: int
+    cut: Constraint,
+    facing: _LongFacing,
+    slope: Array,
+    f: Array,
+    above: Array,
+    left: float,
+    every: int,
 ) -> SizedGap | None:
     """Return the bound for the μ that follows from one block of so many."""
     from ldpopt.solve.acceptance import normal_kernels
@@ -309,4 +323,9 @@ def _bound_of_long(
         paid += abs(mu) * _roundings(len(f)) * turned.size
         excess = turned.mass - left
         gap = turned.rise - turned.lowest * left + paid + (level + mu * middle) * excess
-    return _sized(np.asarray(gap), np.asarray(turned.terms))
+    bound = _sized(np.asarray(gap), np.asarray(turned.terms))
+    # A class derived from it may measure its violation in a way of its own.
+    if facing.distance is None or type(cut) is not Near:
+        return bound
+    beyond = np.maximum(facing.distance(turned) - cut.radius, 0.0)
+    return bound._replace(measured=Measured(cut, np.asarray(beyond)))

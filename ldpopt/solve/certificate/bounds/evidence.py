@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.constraints import Constraint
+
 Array = NDArray[np.float64]
 
 SMALLEST_SCALE = 1e-280
@@ -110,11 +112,25 @@ def explains_more(
     return np.asarray(other.failure(slope, point) < _FAR_LESS * one.failure(slope, point))
 
 
+class Measured(NamedTuple):
+    """A constraint, and its violation by a point, shape (...), which a bound has taken on its way.
+
+    The violation is at most as much smaller than the constraint's own one as rounding makes it.
+    """
+
+    constraint: Constraint
+    violation: Array
+
+
 class SizedGap(NamedTuple):
-    """An upper bound of L(f) - min L, and a lower bound of Σ |g_v f_v|, both of shape (...)."""
+    """An upper bound of L(f) - min L, and a lower bound of Σ |g_v f_v|, both of shape (...).
+
+    ``measured`` is a violation that need not be computed again; None if there is none.
+    """
 
     gap: Array
     terms: Array
+    measured: Measured | None = None
 
 
 class Evidence(NamedTuple):

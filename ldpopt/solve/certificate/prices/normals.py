@@ -73,15 +73,22 @@ def normal_of(ball: Ball, f: Array, near: float) -> Normal:
     return Normal(np.log(ratio), is_open, np.inf)
 
 
-def log_ratios(f: Array, reference: Array) -> tuple[Array, bool]:
-    """Return log(f/r) of a long vector, a divergence's normal, and whether all are numbers.
+class LogRatios(NamedTuple):
+    """log(f/r), NaN where that is no number; whether all are numbers; and Σ r."""
 
-    Elsewhere it is NaN.
-    """
+    vector: Array
+    are_numbers: bool
+    size: float
+
+
+def log_ratios(f: Array, reference: Array) -> LogRatios:
+    """Return the normal of a divergence at a long vector."""
     result = np.empty(f.shape)
     are_numbers = True
+    size = 0.0
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for _, (logs, value, r) in parts_of(result, f, reference):
+            size += float(r.sum())
             np.divide(value, r, out=logs)
             np.log(logs, out=logs)
             is_finite = np.isfinite(logs)
@@ -89,7 +96,7 @@ def log_ratios(f: Array, reference: Array) -> tuple[Array, bool]:
             if not is_finite.all():
                 logs[~is_finite] = np.nan
                 are_numbers = False
-    return result, are_numbers
+    return LogRatios(result, are_numbers, size)
 
 
 class Slack(NamedTuple):
