@@ -146,6 +146,41 @@ def gap_at(f, slopes, where):
     return vertex_gap(Problem(SQUARES, where), start, np.array(f)).gap
 
 
+@pytest.mark.parametrize("name", [name for name in SETS if name.startswith("groups")])
+@pytest.mark.parametrize("off", [0.0, 1e-9, 0.1, -0.1, np.nan])
+def test_the_missed_total_of_groups_is_what_the_groups_state(name, off):
+    start = reports(1)
+    problem = Problem(SQUARES, SETS[name])
+    point = problem.solve(start).frequencies.copy()
+    # In the second trial a group is off its total, and in the third what is in no group.
+    point[1, 7] += off
+    point[2, 5] += 0.1
+    with np.errstate(invalid="ignore"):
+        bound = vertex_gap(problem, start, point)
+    if np.isnan(off):
+        # Without a slope there is no bound.
+        assert bound is None
+        return
+    assert bound.measured.constraint is GROUPS
+    assert_allclose(bound.measured.violation, GROUPS.violation(point), rtol=1e-12, atol=1e-15)
+    assert bound.measured.violation.shape == (4,)
+
+
+class Stricter(GroupTotals):
+    """Groups of somebody else, who counts violations in another way."""
+
+    def violation(self, f):
+        return super().violation(f) + 1.0
+
+
+def test_a_class_of_somebody_else_measures_what_it_misses_itself():
+    start = reports(1)
+    groups = Stricter([[7, 0, 3, 9], [1, 2, 10], [11]], [0.4, 0.35, 0.02])
+    point = Problem(SQUARES, SETS["groups"]).solve(start).frequencies
+    bound = vertex_gap(Problem(SQUARES, [NonNegative(), groups]), start, point)
+    assert bound is None or bound.measured is None
+
+
 @pytest.mark.parametrize("name", ["chain", "mode", "groups", "groups, caps", *BOUNDED[-2:]])
 @pytest.mark.filterwarnings("ignore:overflow")
 def test_infinite_slopes_prove_nothing(name):

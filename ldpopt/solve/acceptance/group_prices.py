@@ -13,8 +13,12 @@ Index = NDArray[np.uint64]
 
 
 @compiled
-def rises(slope: Array, f: Array, group: Index, totals: Array, caps: Array) -> Array:
-    """Return upper bounds of max g·(f - s) over s of the groups, shape (trials,).
+def rises(
+    slope: Array, f: Array, group: Index, totals: Array, stated: int, caps: Array
+) -> tuple[Array, Array]:
+    """Return upper bounds of max g·(f - s) over s of the groups, and the largest missed total.
+
+    Both have shape (trials,).
 
     Parameters
     ----------
@@ -25,6 +29,8 @@ def rises(slope: Array, f: Array, group: Index, totals: Array, caps: Array) -> A
         are bounded by 0 and their caps alone.
     totals
         Sums of the groups, shape (groups,).
+    stated
+        How many of them, from the first on, count as missed.
     caps
         Upper bounds, shape (d,); empty if no value has one.
 
@@ -33,18 +39,35 @@ def rises(slope: Array, f: Array, group: Index, totals: Array, caps: Array) -> A
     Two readings of all: one for the level of each group, one for what each value gains at it.
     """
     result = np.empty(len(slope))
+    missed = np.empty(len(slope))
     for trial in range(len(slope)):
+        # Four sums per group take turns, as in ``violation_kernels``.
+        sums = np.zeros((len(totals) + 1, 4))
         if len(caps):
-            result[trial] = _between_bounds(slope[trial], f[trial], group, totals, caps)
+            rise, level = _between_bounds(slope[trial], f[trial], group, totals, caps, sums)
         else:
-            result[trial] = _without_caps(slope[trial], f[trial], group, totals)
-    return result
+            rise, level = _without_caps(slope[trial], f[trial], group, len(totals), sums)
+        largest = 0.0
+        undefined = 0
+        for k in range(len(totals)):
+            excess = sums[k].sum() - totals[k]
+            rise += level[k] * excess
+            if k < stated:
+                largest = abs(excess) if abs(excess) > largest else largest
+                undefined += excess != excess
+        result[trial] = rise
+        missed[trial] = largest if undefined == 0 else np.nan
+    return result, missed
 
 
 @compiled
-def _without_caps(slope: Array, f: Array, group: Index, totals: Array) -> float:
-    """Return the rise where all of a total goes where the slope of its group is lowest."""
-    number = len(totals)
+def _without_caps(
+    slope: Array, f: Array, group: Index, number: int, sums: Array
+) -> tuple[float, Array]:
+    """Return the rise where all of a total goes where the slope of its group is lowest.
+
+    The rise is without what the sums are off their totals, at these slopes, which are returned too.
+    """
     lowest = np.full(number + 1, np.inf)
     lowest[number] = 0.0
     for v in range(len(f)):
@@ -52,30 +75,27 @@ def _without_caps(slope: Array, f: Array, group: Index, totals: Array) -> float:
         if slope[v] < lowest[group[v]]:
             lowest[group[v]] = slope[v]
     # A value in no group has no end to go to.
-    if lowest[number] < 0.0:
-        return np.inf
-    # Four sums per group take turns, as in ``violation_kernels``.
-    sums = np.zeros((number + 1, 4))
-    rise = 0.0
+    rise = np.inf if lowest[number] < 0.0 else 0.0
     for v in range(len(f)):
         # A lowest slope may be far from 0: taken off first, little cancels.
         rise += (slope[v] - lowest[group[v]]) * f[v]
         sums[group[v], v % 4] += f[v]
-    for k in range(number):
-        rise += lowest[k] * (sums[k].sum() - totals[k])
-    return rise
+    return rise, lowest
 
 
 @compiled
-def _between_bounds(slope: Array, f: Array, group: Index, totals: Array, caps: Array) -> float:
-    """Return the rise where each value goes to the end that its slope above the level points to."""
+def _between_bounds(
+    slope: Array, f: Array, group: Index, totals: Array, caps: Array, sums: Array
+) -> tuple[float, Array]:
+    """Return the rise where each value goes to the end that its slope above the level points to.
+
+    It is without what the sums are off their totals, at the levels, which are returned too.
+    """
     number = len(totals)
     level = _levels(slope, f, group, number, caps)
     # No value of a group is above its total, which may be less than a cap or take its place.
     ceiling = np.full(number + 1, np.inf)
     ceiling[:number] = totals
-    # Four sums per group take turns, as in ``violation_kernels``.
-    sums = np.zeros((number + 1, 4))
     rise = 0.0
     for v in range(len(f)):
         k = group[v]
@@ -88,9 +108,7 @@ def _between_bounds(slope: Array, f: Array, group: Index, totals: Array, caps: A
         end = 0.0 if residual >= 0.0 else highest
         rise += residual * (f[v] - end)
         sums[k, v % 4] += f[v]
-    for k in range(number):
-        rise += level[k] * (sums[k].sum() - totals[k])
-    return rise
+    return rise, level
 
 
 @compiled

@@ -49,11 +49,11 @@ from numpy.typing import NDArray
 from ldpopt.closed_form import Groups
 from ldpopt.closed_form.parts import absolute_sum
 from ldpopt.closed_form.rows import is_long
-from ldpopt.constraints import Constraint, Hierarchy
+from ldpopt.constraints import Constraint, GroupTotals, Hierarchy
 from ldpopt.constraints.isotonic import ForestOrder, PartialOrder
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.acceptance.quick_gap import Moments, plane_gap, slope_and_product, smallest
-from ldpopt.solve.certificate.bounds.evidence import CLEAR, SizedGap, is_within
+from ldpopt.solve.certificate.bounds.evidence import CLEAR, Measured, SizedGap, is_within
 from ldpopt.solve.certificate.prices.pooled_gap import structure_of, with_rest
 from ldpopt.solve.formulation import Formulation, Region
 
@@ -232,9 +232,14 @@ def _groups_gap(
     shape = (-1, start.d)
     caps = region.upper if region.upper_count else np.empty(0)
     of_value = whole.of_value.view(np.uint64)
-    rise = rises(slope.reshape(shape), point.reshape(shape), of_value, whole.totals, caps)
+    rows = (slope.reshape(shape), point.reshape(shape))
+    rise, missed = rises(*rows, of_value, whole.totals, groups.number, caps)
     gap = np.maximum(rise, 0.0).reshape(product.shape)
-    return SizedGap(gap, _terms(gap, product, slope, point))
+    (member,) = region.tied
+    # A class derived from it may measure its violation in a way of its own.
+    is_plain = type(member) is GroupTotals
+    measured = Measured(member, missed.reshape(product.shape)) if is_plain else None
+    return SizedGap(gap, _terms(gap, product, slope, point), measured)
 
 
 def _hierarchy_gap(
