@@ -5,7 +5,7 @@ Is it in the set, and is its gap small?
 Whatever a path says of its own point, ``Status.OPTIMAL`` promises what ``status.ACCURACIES`` states
 for the accuracy:
 
-- Violation. Checked for every point.
+- Violation. Checked for every point; of a long ball or of groups by the sweep that proves the gap.
 - Gap. Checked for every point too: an optimal point is a certified one. On a box with at most one
   total that takes a few passes: a quick bound first, and the certificate itself only where that
   bound is too large. So are the closed forms on orders, trees and groups, in balls, and with few
