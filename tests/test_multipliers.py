@@ -24,6 +24,7 @@ from ldpopt.constraints import (
     Smooth,
     SumsTo,
     TopSet,
+    Unimodal,
 )
 from ldpopt.losses import Entropy, KLTo, L1To, LeastSquares, MaxAbsolute, TotalVariation
 from tests.tolerances import MULTIPLIER
@@ -163,3 +164,14 @@ def test_lines_have_nothing_where_cvxpy_states_none_and_no_numbers_without_a_bou
     assert np.isinf(certificate.gap)
     assert np.isnan(certificate.duals["half"][0]).all()
     assert certificate.duals["half"][0].shape == (2,)
+
+
+def test_where_every_value_is_at_a_kink_bounds_that_are_far_have_no_multiplier():
+    """The estimate itself is in the set: no number that the constraints state costs anything."""
+    estimate = [0.2985, 0.2447, 0.1753, 0.1143, 0.0863, 0.0454, 0.0247]
+    ball = Custom(lambda f: [cp.norm(f[:3]) + cp.norm(f[3:]) <= 0.63], name="ball")
+    solution = Problem(losses.LeastAbsolute(), [Unimodal(0), ball, Bounds(0.0, np.inf)]).solve(
+        estimate
+    )
+    np.testing.assert_allclose(solution.frequencies, estimate, atol=1e-8)
+    np.testing.assert_allclose(solution.duals["Bounds"], 0.0, atol=1e-6)
