@@ -175,3 +175,12 @@ def test_where_every_value_is_at_a_kink_bounds_that_are_far_have_no_multiplier()
     )
     np.testing.assert_allclose(solution.frequencies, estimate, atol=1e-8)
     np.testing.assert_allclose(solution.duals["Bounds"], 0.0, atol=1e-6)
+
+
+def test_rows_with_further_variables_have_multipliers_on_a_set_that_nothing_bounds():
+    """Bounds prove the gap that follow from the loss; the tangent alone has no minimum."""
+    estimate = [0.305, 0.312, 0.268, 0.12, -0.095, -0.089, -0.004]
+    sets = [Monotone([[0, 1], [0, 2], [1, 3], [2, 3]]), Smooth(second_difference=0.037)]
+    solution = Problem(LeastSquares() + 0.01 * Entropy(), sets).solve(estimate)
+    slopes = np.abs(solution.problem.loss.gradient(solution.frequencies, solution.start))
+    assert solution.certificate.stationarity <= MULTIPLIER * slopes.max()

@@ -555,6 +555,9 @@ def _by_stated_bounds(
     )
     multipliers = by_linear_program(tangent, rows.system, stated_alone)
     if multipliers is None:
+        # Where stated bounds leave the set unbounded, the tangent may fall in it, the loss not.
+        multipliers = by_curved_program(tangent, rows.system, stated_alone)
+    if multipliers is None:
         return explanation
     candidates = [proof._replace(multipliers=multipliers)]
     if not len(further) and not isinstance(tangent, KinkedLoss):
