@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from ldpopt import FrequencyEstimate, Problem, certify
+from ldpopt import FrequencyEstimate, Problem, certify, oracles
 from ldpopt.constraints import GroupTotals, Monotone, Near, NonNegative, SumsTo, Unimodal
-from ldpopt.losses import LeastSquares, MaxAbsolute
+from ldpopt.losses import BinomialMLE, GaussianMLE, LeastSquares, MaxAbsolute, MultinomialMLE
 from ldpopt.solve.certificate import certificate as certificates
 from ldpopt.solve.certificate.another_point import gap_by_way_of
 from ldpopt.solve.certificate.polyhedra import polyhedron
@@ -106,3 +106,51 @@ def test_a_gap_by_way_of_any_point_is_above_the_rise(further):
         detour = gap_by_way_of(problem, start, point, other)
         assert detour is not None
         assert detour.gap >= rise - CERTIFIED
+
+
+@pytest.mark.parametrize(
+    ("loss", "oracle"),
+    [
+        (GaussianMLE(), oracles.OUE(1.0, 4)),
+        (BinomialMLE(), oracles.OUE(1.0, 4)),
+        (MultinomialMLE(), oracles.GRR(1.0, 4)),
+    ],
+)
+@pytest.mark.parametrize("further", [[], [Monotone(np.arange(4))]])
+def test_a_point_at_which_the_loss_is_infinite_proves_no_gap_of_another_one(loss, oracle, further):
+    problem = Problem(loss, [NonNegative(), SumsTo(1.0), *further])
+    generator = np.random.default_rng(0)
+    exact = np.array([0.4, 0.3, 0.2, 0.1])
+    start = oracle.estimate(oracle.simulate_counts((1000 * exact).astype(int), generator), 1000)
+    best = problem.minimise(start)
+    point = np.array([1.0, 0.0, 0.0, 0.0])
+    rise = float(loss.value(point, start) - loss.value(best, start))
+    assert gap_by_way_of(problem, start, point, best).gap >= rise > 0
+    for _ in range(100):
+        # All values are alike, or nearly, as they are at many minima.
+        level = -generator.uniform(5.0, 20.0)
+        other = level + 10 ** generator.uniform(-9, -1) * np.sort(generator.normal(size=4))[::-1]
+        assert not np.isfinite(loss.value(other, start))
+        detour = gap_by_way_of(problem, start, point, other)
+        assert detour is None or detour.gap >= rise
+
+
+@pytest.mark.parametrize("loss", [BinomialMLE(), LeastSquares()])
+def test_another_point_of_no_finite_numbers_proves_nothing(loss):
+    problem = Problem(loss, [NonNegative(), GroupTotals([[0, 1]], [0.5])])
+    start = oracles.OUE(1.0, 3).estimate([600, 500, 400], 1000)
+    for number in (np.nan, np.inf, -np.inf):
+        assert gap_by_way_of(problem, start, np.full(3, 0.25), np.full(3, number)) is None
+
+
+@pytest.mark.parametrize("further", LONG_SETS)
+@pytest.mark.parametrize("size", [1e160, 1e300])
+def test_a_point_of_a_long_vector_that_overflows_gets_a_reason(further, size, monkeypatch):
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(1.0), *further])
+    estimate = np.random.default_rng(0).normal(1 / 12, 0.1, 12)
+    point = size * problem.minimise(estimate)
+    monkeypatch.setattr(certificates, "_LONG_FOR_ROWS", 1)
+    with np.errstate(all="ignore"):
+        certificate = certify(problem, estimate, point)
+    assert certificate.gap == np.inf
+    assert certificate.reason

@@ -6,10 +6,10 @@ For any vectors f and s', and every s of the set,
 
 The last bracket is at most the gap of s', by the multipliers that are known at s'. The first one is
 bounded by the loss's minorant at f, whose rise counts between f and s' alone: with the slope of the
-loss at s' as its price it is largest at s'. So s' may be anything, inside the set or not: nothing
-is assumed about where it comes from. From a minimum nothing is lost but the changes of curvature
-between the two points, however far f is from it. That is what no multipliers at f give without a
-program, since these follow from f.
+loss at s' as its price it is largest at s'. So s' may be anything at which the loss is finite,
+inside the set or not: nothing is assumed about where it comes from. From a minimum nothing is lost
+but the changes of curvature between the two points, however far f is from it. That is what no
+multipliers at f give without a program, since these follow from f.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class Detour(NamedTuple):
 def gap_by_way_of(
     formulation: Formulation, start: FrequencyEstimate, point: Array, other: Array
 ) -> Detour | None:
-    """Return the gap of a point by way of another one; None where multipliers take a program.
+    """Return the gap of a point by way of another one; None where that proves nothing.
+
+    Multipliers of the other point may take a program, or the loss there may be no finite number.
 
     Parameters
     ----------
@@ -58,12 +60,16 @@ def gap_by_way_of(
     -----
     Cost: that of the gap of a closed form's point, and some ten passes.
     """
+    loss = formulation.loss
     # What is not a number, or overflows, proves nothing.
     with np.errstate(all="ignore"):
+        # Where a loss is infinite its slopes mean nothing: a small gap there would be no proof.
+        if not np.isfinite(loss.value(other, start)).all():
+            return None
         at_other = _gap_at_hand(formulation, start, other)
         if at_other is None:
             return None
-        fall = _fall(formulation.loss, start, point, other)
+        fall = _fall(loss, start, point, other)
         if fall is None:
             return None
         gap = fall + at_other.gap + EPS * (np.abs(fall) + at_other.gap)

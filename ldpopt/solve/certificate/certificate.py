@@ -561,10 +561,12 @@ def _by_way_of_minimum(
     if detour is None:
         return None
     scale = scale_of(problem, start, point, at_hand.terms)
-    # NaN, of a loss that is infinite at the point, is no measure.
-    if not np.all(detour.of_other <= _PROMISED * scale):
-        return None
     gap = np.minimum(at_hand.gap, detour.gap)
+    # NaN, of a loss that is infinite at the point, is no measure, and neither is what overflows. Of
+    # an infinite gap the rows know the reason.
+    is_known = np.isfinite(scale) & np.isfinite(gap)
+    if not np.all(is_known & (detour.of_other <= _PROMISED * scale)):
+        return None
     is_off = gap > _PROMISED * scale
     reason = np.where(is_off, "a point of lower loss is known, which proves most of the gap", "")
     return at_hand._replace(gap=gap, reason=reason)
