@@ -112,6 +112,31 @@ def test_gaps_above_rounding_and_other_losses_are_for_all_multipliers():
         assert long_box.long_bound(absolute, UNARY, minimiser) is None
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("values", ["simplex", "bounds of 0"])
+def test_the_sign_of_a_zero_changes_no_gap(loss, values):
+    function, estimate = LOSSES[loss]
+    boxes = {**BOXES, "bounds of 0": [Bounds(np.zeros(D), np.where(np.arange(D) < 20, 0.0, 1.0))]}
+    problem = Problem(function, boxes[values])
+    # The frequencies are 0 where the estimate is on both sides of it, near and far.
+    for share in (0.0, 0.5, 1.0):
+        point = share * np.where(np.arange(D) < 20, 0.0, problem.minimise(estimate))
+        gaps = [
+            float(certify(problem, estimate, np.where(point == 0, zero, point)).gap)
+            for zero in (0.0, -0.0)
+        ]
+        assert gaps[0] == gaps[1]
+
+
+def test_a_gap_at_a_negative_zero_is_above_the_rise():
+    estimate = FrequencyEstimate([0.5, -0.25, 0.75])
+    problem = Problem(losses.Huber(1e-3), [NonNegative(), SumsTo(1.0)])
+    point = np.array([-0.0, 1.0, -0.0])
+    best = problem.minimise(estimate)
+    rise = float(problem.loss.value(point, estimate) - problem.loss.value(best, estimate))
+    assert certify(problem, estimate, point).gap >= rise > 1e-4
+
+
 UNBOUNDED = {
     "nonnegative": [NonNegative()],
     "chain": [Monotone(np.arange(D))],

@@ -215,8 +215,9 @@ class Huber(Deviation):
             deviation = f - target
             # A deviation is rounded: the way is taken a little shorter.
             rounding = 4 * _EPS * (self.delta + np.abs(f) + np.abs(target))
-            up = (self.delta - deviation - rounding) / (upper - f)
-            down = (self.delta + deviation - rounding) / (f - lower)
+            # A length of -0 would turn the sign of what is divided by it.
+            up = (self.delta - deviation - rounding) / np.abs(upper - f)
+            down = (self.delta + deviation - rounding) / np.abs(f - lower)
             share = np.clip(np.fmin(up, down), 0.0, 1.0)
         return np.asarray(share * (2 - share))
 
