@@ -279,3 +279,27 @@ def test_a_crowded_column_leaves_the_equations_sparse_and_their_solution_as_it_i
     active_rows.NormalEquations(rows, weights, 1e-3)
     assert sizes[0] < sizes[1] / 5
     assert sizes[1] == size**2
+
+
+def test_long_rows_beside_a_chain_fill_no_more_than_their_own_entries(monkeypatch):
+    d, groups = 4000, 25
+    rng = np.random.default_rng(0)
+    pairs = sparse.diags_array([np.ones(d - 1), -np.ones(d - 1)], offsets=[0, 1], shape=(d - 1, d))
+    of_groups = sparse.csr_array((np.ones(d), (rng.permutation(d) % groups, np.arange(d))))
+    rows = sparse.vstack([pairs, of_groups, np.ones((1, d))]).tocsr()
+    # Values that no bound holds, and some that one does.
+    weights = np.where(rng.random(d) < 0.9, 1.0, 0.0)
+    factors = []
+    splu = linalg.splu
+    monkeypatch.setattr(linalg, "splu", lambda m, **o: factors.append(splu(m, **o)) or factors[-1])
+    equations = active_rows.NormalEquations(rows, weights, 1e-11)
+    gram = (rows * weights) @ rows.T
+    (factor,) = factors
+    assert factor.L.nnz + factor.U.nnz < 2 * gram.nnz
+    known = rng.normal(size=d + groups)
+    right = equations.product(known)
+    solution = equations.solve(right)
+    for _ in range(3):
+        solution = solution + equations.solve(right - equations.product(solution))
+    # The groups add up to the total: the multipliers are not unique, and their product is.
+    assert_allclose(equations.product(solution), right, rtol=0, atol=1e-9 * np.abs(right).max())

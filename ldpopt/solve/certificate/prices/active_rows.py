@@ -39,6 +39,9 @@ _STEPS = 6
 _CROWDED = 256
 _FEW = 16
 
+# A pivot off the diagonal is taken where that on it is below this part of the largest.
+_PIVOT = 0.01
+
 # Up to this number of entries a dense array is faster than a sparse one.
 _DENSE = 4096
 
@@ -259,7 +262,9 @@ def _sparse_solver(rows: Any, weights: Array, ridge: Array) -> Callable[[Array],
     if apart.shape[1]:
         corner = sparse.diags_array(-1 / weights[is_long])
         matrix = sparse.block_array([[matrix, apart], [apart.T, corner]])
-    # The usual order of columns is for matrices that are not symmetric: several times slower.
-    factor = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A")
+    # The usual order of columns is for matrices that are not symmetric: several times slower. This
+    # one is for pivots on the diagonal, and others would fill in up to twenty times as much. They
+    # are seldom needed: the matrix is positive definite, but for the unknowns t.
+    factor = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=_PIVOT)
     nothing = np.zeros(apart.shape[1])
     return lambda right: factor.solve(np.append(right, nothing))[:size]
