@@ -282,7 +282,8 @@ def test_a_crowded_column_leaves_the_equations_sparse_and_their_solution_as_it_i
 
 
 def test_long_rows_beside_a_chain_fill_no_more_than_their_own_entries(monkeypatch):
-    d, groups = 4000, 25
+    d = 4000
+    groups = 25
     rng = np.random.default_rng(0)
     pairs = sparse.diags_array([np.ones(d - 1), -np.ones(d - 1)], offsets=[0, 1], shape=(d - 1, d))
     of_groups = sparse.csr_array((np.ones(d), (rng.permutation(d) % groups, np.arange(d))))
@@ -296,8 +297,7 @@ def test_long_rows_beside_a_chain_fill_no_more_than_their_own_entries(monkeypatc
     gram = (rows * weights) @ rows.T
     (factor,) = factors
     assert factor.L.nnz + factor.U.nnz < 2 * gram.nnz
-    known = rng.normal(size=d + groups)
-    right = equations.product(known)
+    right = equations.product(rng.normal(size=d + groups))
     solution = equations.solve(right)
     for _ in range(3):
         solution = solution + equations.solve(right - equations.product(solution))
