@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from ldpopt.errors import InvalidInputError
 from ldpopt.frames import Labelled, is_frame, may_have_labels
 from ldpopt.immutable import Immutable, SealsInstances
-from ldpopt.named_values import Named, has_labels
+from ldpopt.named_values import Named, Places, has_labels, numbers_in, require_one_reading
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -69,7 +69,10 @@ class Recipe(Immutable):
             if key != self._latest.key:
                 plain = self._plain(args, kwargs)
                 recipe = self if self.is_open else None
-                self._latest.built = plain._altered(_recipe=recipe, _is_fixed=True)
+                numbers = _listed_numbers(self.kind, self.args, self.kwargs)
+                self._latest.built = plain._altered(
+                    _recipe=recipe, _is_fixed=True, _listed_numbers=numbers
+                )
                 self._latest.key = key
             return self._latest.built
 
@@ -100,7 +103,9 @@ class _TakesParameters(SealsInstances):
             any(map(holds_parameters, args)) or any(map(holds_parameters, kwargs.values()))
         )
         if is_plain or not getattr(cls, "_adjusts", True):
-            return super().__call__(*args, **kwargs)
+            instance = super().__call__(*args, **kwargs)
+            numbers = _listed_numbers(cls, args, kwargs)
+            return instance._altered(_listed_numbers=numbers) if numbers else instance
         return Recipe(cls, args, kwargs).varying()
 
     def plain(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -115,6 +120,10 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
 
     _is_fixed: bool = False
     """Whether the object was built for one set of values, and stays with them."""
+
+    _listed_numbers: tuple[tuple[str, Any, frozenset[str]], ...] = ()
+    """By argument, the numbers that stand for values and are in no array, and their texts: an
+    estimate tells whether they could be its labels, too."""
 
     _adjusts: ClassVar[bool] = True
     """Whether the constructor gets numbers where parameters are given."""
@@ -184,6 +193,13 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
         built: Self = self._recipe.build(start, values)
         return built
 
+    def require_one_reading(self, labels: Sequence[str]) -> None:
+        """Raise an error if a number is the index of one value and the label of another."""
+        for what, numbers, texts in self._listed_numbers:
+            # Every solve asks, and most labels are no numbers.
+            if not texts.isdisjoint(labels):
+                require_one_reading(what, numbers, Places(labels).index, labels)
+
     def parameters_for(self, start: FrequencyEstimate) -> list[Any]:
         """Return the parameters that the object has for an estimate, in the order of their use."""
         return [] if self._recipe is None else self._recipe.parameters(start)
@@ -202,6 +218,22 @@ def holds_parameters(value: Any) -> bool:
     if isinstance(value, Adjustable):
         return value.varies
     return isinstance(value, Labelled | Named) or is_expression(value)
+
+
+def _listed_numbers(
+    cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[str, Any, frozenset[str]], ...]:
+    """Return the numbers that stand for values, by argument, unless they are in an array."""
+    if not cls.of_values:
+        return ()
+    given = dict(zip(cls.__signature__.parameters, args, strict=False)) | kwargs
+    numbered = []
+    for name, depth in cls.of_values.items():
+        numbers = tuple(numbers_in(given.get(name)))
+        if numbers:
+            stated = numbers if depth else numbers[0]
+            numbered.append((f"{name} of {cls.__name__}", stated, frozenset(map(str, numbers))))
+    return tuple(numbered)
 
 
 def _is_open(value: Any) -> bool:

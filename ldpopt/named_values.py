@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,14 +88,17 @@ class Named:
                 f"{self.what} has the label {next(_labels_in(self.stated))!r}, and the estimate "
                 "has no labels: pass labels=... where the estimate is made, or indices from 0"
             )
-        return _placed(self.stated, Places(labels), self.what)
+        places = Places(labels)
+        require_one_reading(self.what, self.stated, places.index, labels)
+        return _placed(self.stated, places, self.what)
 
     def by_itself(self) -> Any:
         """Return the same with places in the order in which labels occur.
 
         Constructors check with it what can be checked before there is an estimate.
         """
-        return self.by(list(dict.fromkeys(_labels_in(self.stated))))
+        labels = dict.fromkeys(_labels_in(self.stated))
+        return _placed(self.stated, Places(list(labels)), self.what)
 
 
 def has_labels(value: Any) -> bool:
@@ -132,6 +135,49 @@ def _depth(value: Any) -> int:
         return 0
     depths = [_depth(member) for member in value if isinstance(member, str | list)]
     return 1 + min(depths, default=1)
+
+
+def numbers_in(value: Any) -> Iterator[int]:
+    """Yield the whole numbers in an argument; in an array or a range they are indices for sure."""
+    if isinstance(value, int | np.integer):
+        if not isinstance(value, bool):
+            yield int(value)
+    # An index of pandas holds labels, and these may be numbers.
+    elif np.iterable(value) and not isinstance(value, str | range | np.ndarray):
+        for member in value:
+            yield from numbers_in(member)
+
+
+def require_one_reading(
+    what: str, stated: Any, index: Mapping[str, int], labels: Sequence[str]
+) -> None:
+    """Raise an error if a number is the index of one value and the label of another.
+
+    Parameters
+    ----------
+    what
+        The argument, for the message.
+    stated
+        A number, or numbers in lists of any depth; other members are passed over.
+    index
+        Of each label.
+    labels
+        Names of the values.
+    """
+    for member in numbers_in(stated):
+        place = index.get(str(member), member)
+        if place == member:
+            continue
+        at_index = f"labelled {labels[member]!r}" if 0 <= member < len(labels) else "none"
+        # One value alone, such as a mode, cannot be an array.
+        is_alone = isinstance(stated, int | np.integer)
+        arrays = f"the indices as an array, np.array([{member}])"
+        as_index = "the label of that index" if is_alone else arrays
+        raise InvalidInputError(
+            f"{what} has the number {member}: the value of that index is {at_index}, and the "
+            f"label {str(member)!r} is at index {place}; pass the text {str(member)!r} for the "
+            f"label, or {as_index}"
+        )
 
 
 def _labels_in(value: Any) -> Iterator[str]:

@@ -192,3 +192,58 @@ def test_labels_that_mean_nothing_are_refused(case):
     use, message = REFUSED[case]
     with pytest.raises((InvalidInputError, InvalidTypeError), match=message):
         use()
+
+
+NUMBERED = FrequencyEstimate(FREQUENCIES, labels=["3", "1", "0", "2"])
+
+# Each has the number 3, which is the index of the label "2", and the label of index 0.
+AMBIGUOUS = {
+    "indices of Fixed": lambda: c.Fixed({3: 0.2}),
+    "indices of TopSet": lambda: c.TopSet([1, 3]),
+    "groups of GroupTotals": lambda: c.GroupTotals([[1], (3,)], [0.3, 0.1]),
+    "order of Monotone": lambda: c.Monotone([(3, 1)]),
+    "mode of Unimodal": lambda: c.Unimodal(3),
+    "order of Smooth": lambda: c.Smooth(0.1, order=[3, 1]),
+    "order of TotalVariation": lambda: losses.LeastSquares() + losses.TotalVariation([3, 1]),
+    "groups of GroupNorm": lambda: losses.LeastSquares() + 0.1 * losses.GroupNorm([[3]]),
+}
+
+
+@pytest.mark.parametrize("what", AMBIGUOUS)
+def test_a_number_that_could_be_an_index_or_a_label_is_refused(what):
+    part = AMBIGUOUS[what]()
+    is_loss = isinstance(part, losses.Loss)
+    stated = (part, SIMPLEX) if is_loss else (losses.LeastSquares(), [*SIMPLEX, part])
+    problem = pickle.loads(pickle.dumps(Problem(*stated)))
+    for use in (
+        problem.solve,
+        problem.explain,
+        lambda est: ldpopt.certify(problem, est, FREQUENCIES),
+    ):
+        with pytest.raises(
+            InvalidInputError,
+            match=f"{what} has the number 3: the value of that index is labelled '2', and the "
+            "label '3' is at index 0; pass the text '3' for the label, or the",
+        ):
+            use(NUMBERED)
+    # Labels that are no numbers, or numbers in their own places, leave one reading.
+    for labels in (None, PETS, ("0", "1", "2", "3")):
+        problem.solve(FrequencyEstimate(FREQUENCIES, labels=labels))
+
+
+def test_a_parameter_beside_a_number_does_not_hide_it():
+    problem = Problem(losses.LeastSquares(), [*SIMPLEX, c.Fixed([3], [Parameter("share", 0.2)])])
+    with pytest.raises(InvalidInputError, match="indices of Fixed has the number 3"):
+        problem.solve(NUMBERED)
+
+
+def test_arrays_are_indices_and_texts_are_labels():
+    def solved(*arguments):
+        problem = Problem(losses.LeastSquares(), [*SIMPLEX, c.Fixed(*arguments)])
+        return problem.solve(NUMBERED).frequencies
+
+    assert solved(np.array([3]), [0.2])[3] == pytest.approx(0.2)
+    assert solved(["3"], [0.2])[0] == pytest.approx(0.2)
+    # The label "1" is at index 1.
+    assert solved([1], [0.2])[1] == pytest.approx(0.2)
+    Problem(losses.LeastSquares(), [c.Monotone(range(4))]).solve(NUMBERED)

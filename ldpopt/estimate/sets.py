@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
-from ldpopt.named_values import Places
+from ldpopt.named_values import Places, require_one_reading
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -135,7 +135,7 @@ def _indexed(
             # A Python set of texts has another order in each process: sums would differ in bits.
             result.append(sorted(places) if isinstance(row, AbstractSet) else places)
         else:
-            _require_one_reading(row, stands.index, labels, name)
+            require_one_reading(f"set {name!r}", row, stands.index, labels)
             result.append(row)
     return result
 
@@ -156,24 +156,6 @@ def _has_text(row: ArrayLike) -> bool:
 
 def _is_numeric(row: ArrayLike) -> bool:
     return isinstance(row, np.ndarray) and row.dtype.kind not in "USO"
-
-
-def _require_one_reading(
-    row: ArrayLike, index: Mapping[str, int], labels: Sequence[str], name: object
-) -> None:
-    """Raise an error if a number in a list is the index of one value and the label of another."""
-    members: Any = () if _is_numeric(row) or not np.iterable(row) else row
-    for member in members:
-        if not isinstance(member, int | np.integer) or isinstance(member, bool):
-            continue
-        place = index.get(str(member), member)
-        if place != member:
-            at_index = f"labelled {labels[int(member)]!r}" if 0 <= member < len(labels) else "none"
-            raise InvalidInputError(
-                f"set {name!r} has the number {member}: the value of that index is {at_index}, and "
-                f"the label {str(member)!r} is at index {place}; pass the text {str(member)!r} for "
-                f"the label, or the indices as an array, np.array([{member}])"
-            )
 
 
 def _require_distinct(names: list[str]) -> None:

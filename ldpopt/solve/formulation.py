@@ -334,6 +334,9 @@ class Formulation:
         self.loss.require_unchanged()
         for constraint in self.constraints:
             constraint.require_unchanged()
+        if start.labels is not None:
+            for part in (*(leaf for _, leaf in self.loss.leaves()), *self.constraints):
+                part.require_one_reading(start.labels)
         # A foreign object may state another set by now, without a change that a seal would notice.
         if not self.is_settled:
             self._regions.clear()

@@ -270,10 +270,10 @@ def rounds(
     --------
     >>> from ldpopt import oracles
     >>> oracle = oracles.OUE(1.0, d=3)
-    >>> weeks = [oracle.estimate([c, 4_000, 2_900], 10_000) for c in (4_100, 4_000, 4_150)]
+    >>> weeks = [oracle.estimate([c, 3_400, 2_900], 10_000) for c in (4_100, 4_000, 4_150)]
     >>> year = rounds(weeks, drift=0.0)
     >>> year[0].frequencies.round(3), round(year[0].sigma / weeks[0].sigma, 3)
-    (array([0.603, 0.567, 0.091]), 0.577)
+    (array([0.603, 0.308, 0.091]), 0.577)
     """
     if isinstance(estimates, Source | FrequencyEstimate) or not np.iterable(estimates):
         raise InvalidTypeError("rounds takes a list of estimates, in the order of time")
