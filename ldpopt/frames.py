@@ -177,6 +177,7 @@ class Labelled:
                 if not isinstance(key, str) or isinstance(number, str) or np.ndim(number):
                     raise InvalidTypeError(
                         f"{what} must map labels to numbers, found {key!r}: {number!r}"
+                        + ("" if isinstance(key, str) else f"; a label is a text, '{key}'")
                     )
         labels = tuple(dict.fromkeys(label for row in mappings for label in row))
         numbers = np.array([[row.get(label, rest) for label in labels] for row in mappings], float)
@@ -262,6 +263,11 @@ def _chosen(names: Sequence[str], columns: Sequence[NDArray[Any]]) -> tuple[int,
             "count the values first (value_counts), or fill the gaps"
         )
     if len(numeric) > 1:
+        if len(columns[0]) == 1:
+            raise InvalidInputError(
+                f"a DataFrame needs a row per value, and this one has one row and "
+                f"{_list_of(names)}: pass the row, in pandas frame.iloc[0]"
+            )
         # A name of the user's own in the message: it can be copied.
         first = names[numeric[0]]
         raise InvalidInputError(

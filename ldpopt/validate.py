@@ -198,7 +198,7 @@ def _kind(values: object, result: NDArray[Any]) -> str:
     for place in np.ndindex(result.shape):
         if not isinstance(result[place], numbers.Real):
             return f"an array of {kind}, found {reprlib.repr(result[place])}{placed(place)}"
-    return f"an array of {kind}"
+    return f"an array of {kind}: convert it, as np.asarray(..., dtype=float) does"
 
 
 def vector(what: str, values: ArrayLike) -> NDArray[np.float64]:
@@ -361,6 +361,9 @@ def no_labels(what: str, indices: ArrayLike, remedy: str = _POSITIONS) -> None:
     if hasattr(entry, "__array__") and np.size(entry):
         entry = np.asarray(entry).flat[0]
     if isinstance(entry, str):
+        # A text alone is one value where several are meant.
+        if entry is indices and remedy == _POSITIONS:
+            remedy = f"pass a list, [{entry!r}]"
         raise InvalidTypeError(f"{what} must be indices, got the text {str(entry)!r}: {remedy}")
 
 

@@ -266,7 +266,7 @@ REFUSED = {
     "text as an order": (lambda: Monotone("01"), "order must be indices, got the text '01'"),
     "text as a group": (
         lambda: GroupTotals(["tea"], [0.5]),
-        "group 0 must be indices, got the text 'tea': give the position of each value, counted",
+        r"group 0 must be indices, got the text 'tea': pass a list, \['tea'\]",
     ),
     "triples as an order": (
         lambda: Monotone([[0, 1, 2]]),

@@ -114,6 +114,12 @@ def test_huge_finite_frequencies_are_kept():
         ([], 100, InvalidInputError, "counts must have 3 values on the last axis"),
         (["50", "25"], 100, InvalidTypeError, "an array of numbers, got an array of text"),
         (
+            np.array([50, 25, 25], dtype=object),
+            100,
+            InvalidTypeError,
+            r"got an array of object: convert it, as np.asarray\(..., dtype=float\) does",
+        ),
+        (
             [True, False, True],
             100,
             InvalidTypeError,

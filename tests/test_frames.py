@@ -101,6 +101,7 @@ def test_an_index_has_labels(frame):
     ("data", "error", "message"),
     [
         ({"x": [0.5, 0.5], "y": [0.2, 0.8]}, InvalidInputError, r"frame\['x'\].*to_numpy\(\)"),
+        ({"x": [0.5], "y": [0.5]}, InvalidInputError, r"one row and .*pass the row, .*iloc\[0\]"),
         ({"x": ["u", "v"]}, InvalidTypeError, "a column of numbers.* the columns 'x': count"),
         ({"a": ["u", "v"], "b": ["u", "v"], "c": [1, 2]}, InvalidInputError, "keep 'c' and one"),
     ],

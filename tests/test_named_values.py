@@ -183,6 +183,10 @@ REFUSED = {
     "a text for an order": (lambda: c.Monotone("ape"), "order must be indices, got the text 'ape'"),
     "a text for a group": (lambda: c.GroupTotals(["ape"], [0.5]), "group 0 must be indices"),
     "a row of texts": (lambda: c.Linear([{"ape": "1"}]), "A must map labels to numbers"),
+    "a bound of a number": (
+        lambda: c.Bounds(upper={3: 0.1}),
+        "upper must map labels to numbers, found 3: 0.1; a label is a text, '3'",
+    ),
     "one bound without its name": (lambda: c.Bounds({"ape": 0.1}), "one by its name"),
 }
 

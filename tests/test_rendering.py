@@ -235,22 +235,20 @@ def test_the_picture_of_an_estimate_shows_the_largest_values():
 
 def test_notes_say_what_intervals_promise_and_why_points_lie_outside():
     shown = shown_of(50, 20)
-    (alone,) = interval_notes(shown, 0.95, 0.95, "norm-sub", simultaneous=False)
+    (alone,) = interval_notes(shown, 0.95, 0.95, simultaneous=False)
     assert alone == "Each interval has a level of 95 %."
-    (selected,) = interval_notes(shown, 0.95, 0.98, "norm-sub", simultaneous=False)
+    (selected,) = interval_notes(shown, 0.95, 0.98, simultaneous=False)
     assert selected.startswith("Each interval has a level of 98 %: values are shown because")
     assert "at most 5 % of those shown are expected to miss" in selected
-    (joint,) = interval_notes(shown, 0.95, 0.98, "norm-sub", simultaneous=True)
+    (joint,) = interval_notes(shown, 0.95, 0.98, simultaneous=True)
     assert joint.endswith("hold at once at a level of 95 %.")
     shown.upper[0] = shown.frequencies[0]
     shown.lower[3] = shown.frequencies[3]
-    _, outside = interval_notes(shown, 0.95, 0.98, "norm-sub", simultaneous=False)
-    assert outside.startswith(
-        "2 of the 20 points lie at an end of their interval or outside: norm-"
-    )
+    _, outside = interval_notes(shown, 0.95, 0.98, simultaneous=False)
+    assert outside.startswith("Points at an end of their interval or outside: 2 of 20. Post-")
     # The frequency of the empty set is known: its interval is that point.
     shown.lower[5] = shown.upper[5] = shown.frequencies[5]
-    assert interval_notes(shown, 0.95, 0.98, "norm-sub", simultaneous=False)[1] == outside
+    assert interval_notes(shown, 0.95, 0.98, simultaneous=False)[1] == outside
 
 
 def test_long_labels_leave_room_for_the_picture():

@@ -19,7 +19,7 @@ from ldpopt.collection.labels import Labels
 from ldpopt.collection.refinement import Refinement
 from ldpopt.collection.seal import check, sealed
 from ldpopt.collection.text import OLD_MARKS, headed, header_cell, names_in, parsed_header
-from ldpopt.collection.untrusted import parse_json, read_text
+from ldpopt.collection.untrusted import other_separator, parse_json, read_text
 from ldpopt.errors import DataUnavailableError, InvalidInputError
 from ldpopt.estimate.labels import checked_labels
 from ldpopt.oracles import FrequencyOracle
@@ -133,6 +133,8 @@ def read_counts(
     """
     path = Path(path)
     text = read_text(path, f"cannot read {path}")
+    if not text.strip():
+        raise InvalidInputError(f"{path} is empty")
     if path.suffix.lower() == ".json":
         record = _record(path, text)
         return _from_record(path, record, record.get("counts"))
@@ -145,8 +147,8 @@ def read_counts(
         return _from_record(path, record, _column(path, lines, numbers))
     if oracle is None:
         raise InvalidInputError(
-            f"{path} does not say which oracle made its counts: give --oracle, --epsilon and "
-            "--domain, or in Python oracle=... and labels=..."
+            f"{path} does not say which oracle made its counts: give all of --oracle, "
+            "--epsilon and --domain, or in Python oracle=... and labels=..."
         )
     domain = _domain(labels, oracle.d)
     counts = _column(path, lines, domain)
@@ -278,9 +280,7 @@ def _require_width(place: str, row: list[str], heading: list[str]) -> None:
 def _places_of_columns(path: Path, heading: list[str]) -> tuple[int, int]:
     """Return where rows have their value and their count, each of which a heading names once."""
     if not set(_NAMES) <= set(heading):
-        # A comma in a line of several words would have made several columns of it.
-        is_one = len(heading) == 1 and any(mark in heading[0] for mark in ";\t")
-        remedy = ": separate columns by commas" if is_one else ": name its columns so"
+        remedy = other_separator(heading) or ": name its columns so"
         raise InvalidInputError(
             f"{path} needs the columns value and count, got {','.join(heading)!r}{remedy}"
         )

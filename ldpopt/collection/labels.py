@@ -20,7 +20,7 @@ from ldpopt import validate
 from ldpopt.collection.header import fingerprint
 from ldpopt.collection.pages import check_pages
 from ldpopt.collection.parquet import CLIENT_ID, is_name, opened
-from ldpopt.collection.untrusted import check_regular, parse_json, read_text
+from ldpopt.collection.untrusted import check_regular, other_separator, parse_json, read_text
 from ldpopt.errors import InvalidInputError, not_utf8
 
 VALUE = "value"
@@ -238,12 +238,15 @@ def _heading(path: Path, labels: Labels) -> tuple[list[str], bool]:
     check_regular(path, f"cannot read {path}")
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            # An empty line has no field; it is an empty value.
-            first = next(reader(file), []) or [""]
+            first = next(reader(file), None)
     except UnicodeDecodeError as error:
         raise InvalidInputError(f"cannot read {path}: {not_utf8(error)}") from None
     except (OSError, Error) as error:
         raise InvalidInputError(f"cannot read {path}: {error}") from None
+    if first is None:
+        raise InvalidInputError(f"{path} is empty")
+    # An empty line has no field; it is an empty value.
+    first = first or [""]
     # A heading decides, even where its words are labels too.
     if VALUE in first:
         for name in first:
@@ -258,7 +261,7 @@ def _heading(path: Path, labels: Labels) -> tuple[list[str], bool]:
     if labels.indices(pa.array(first, pa.string()))[0] < 0:
         raise InvalidInputError(
             f"{path}, line 1: {first[0]!r} is neither the heading {VALUE!r} nor in the domain of "
-            f"{labels.d} values"
+            f"{labels.d} values{other_separator(first)}"
         )
     return [VALUE], False
 

@@ -61,6 +61,9 @@ def parsed_header(heading: Sequence[str], path: Path) -> Any:
             f"{path} is CSV of version 2 of the format or older, with a line of its own for the "
             "header: read it with the ldpopt that wrote it, and write it anew with this one"
         )
+    # What is empty has one column without a name.
+    if heading == [""]:
+        raise InvalidInputError(f"{path} is empty, or its first line is")
     if not headed(heading):
         raise InvalidInputError(
             f"{path} does not say which oracle made its reports: the last column of its first line "

@@ -398,7 +398,7 @@ class FrequencyEstimate(TracedFrequencies):
         lower, upper = self.interval(level, rows, simultaneous=simultaneous, selected=selected)
         result = replace(result, lower=lower[indices], upper=upper[indices])
         each = intervals.level_of_selected(level, len(names), result.count)
-        notes = interval_notes(result, level, each, self.method, simultaneous=simultaneous)
+        notes = interval_notes(result, level, each, simultaneous=simultaneous)
         return replace(result, notes=notes)
 
     def plot(

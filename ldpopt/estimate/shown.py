@@ -183,7 +183,7 @@ def set_errors(frequencies: Array, noise: Noise, sets: Sets) -> Array:
 
 
 def interval_notes(
-    rows: Shown, level: float, each: float, method: str, *, simultaneous: bool
+    rows: Shown, level: float, each: float, *, simultaneous: bool
 ) -> tuple[str, ...]:
     """Return what the intervals shown promise, and why points may lie outside them.
 
@@ -193,8 +193,6 @@ def interval_notes(
         With intervals.
     level, each
         The level that was requested, and that of each interval shown.
-    method
-        Name of what produced the frequencies.
     simultaneous
         Whether all intervals hold at once.
     """
@@ -210,9 +208,9 @@ def interval_notes(
         return (promise,)
     return (
         promise,
-        f"{outside} of the {len(rows.names)} points lie at an end of their interval or outside: "
-        f"{method or 'post-processing'} moves estimates until they fit together, and intervals "
-        "are made from the reports alone.",
+        f"Points at an end of their interval or outside: {outside} of {len(rows.names)}. "
+        "Post-processing moves estimates until they fit together, and intervals are made from the "
+        "reports alone.",
     )
 
 
