@@ -6,7 +6,7 @@ import sys
 import sysconfig
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -164,6 +164,13 @@ _BEGINNINGS = {
     b"\xff\xfe": "UTF-16: save it as UTF-8",
     b"\xfe\xff": "UTF-16: save it as UTF-8",
 }
+
+
+def other_separator(heading: Sequence[str]) -> str:
+    """Return a remedy for columns that no comma separates, as messages end; empty without any."""
+    # A comma in a line of several words would have made several columns of it.
+    is_one = len(heading) == 1 and any(mark in heading[0] for mark in ";\t")
+    return ": separate columns by commas" if is_one else ""
 
 
 def not_utf8(error: UnicodeDecodeError) -> str:

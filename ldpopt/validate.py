@@ -80,7 +80,10 @@ def real(
             + [f"< {below:g}"] * (below < math.inf)
         )
         limits = " " + " and ".join(bounds) if bounds else ""
-        raise InvalidInputError(f"{what} must be a finite number{limits}, got {value!r}")
+        # Levels are often stated in percent.
+        is_percent = above == 0 and below == 1 and 50 <= number < 100
+        remedy = f": {number:g} % is {number / 100:g}" if is_percent else ""
+        raise InvalidInputError(f"{what} must be a finite number{limits}, got {value!r}{remedy}")
     return number
 
 

@@ -422,6 +422,9 @@ def test_an_unknown_column_is_answered_with_the_known(tmp_path):
         match=r"no column 'UnitID'; the header has Call, Unit ID: take one",
     ):
         datasets.read_column(path, "UnitID")
+    path.write_text("call;unit\n1;E02\n")
+    with pytest.raises(InvalidInputError, match="has call;unit: separate columns by commas"):
+        datasets.read_column(path, "unit")
 
 
 # Files in LDPOPT_DATA

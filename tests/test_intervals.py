@@ -546,6 +546,11 @@ def test_a_level_outside_is_refused(level):
         RAW.interval(level)
 
 
+def test_a_level_in_percent_is_refused_with_what_it_is():
+    with pytest.raises(InvalidInputError, match=r"> 0 and < 1, got 97\.5: 97\.5 % is 0\.975$"):
+        RAW.interval(97.5)
+
+
 def test_what_is_not_known_is_an_error():
     with pytest.raises(InvalidInputError, match="noise level"):
         FrequencyEstimate([0.5, 0.5]).interval()

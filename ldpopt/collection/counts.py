@@ -19,8 +19,8 @@ from ldpopt.collection.labels import Labels
 from ldpopt.collection.refinement import Refinement
 from ldpopt.collection.seal import check, sealed
 from ldpopt.collection.text import OLD_MARKS, headed, header_cell, names_in, parsed_header
-from ldpopt.collection.untrusted import other_separator, parse_json, read_text
-from ldpopt.errors import DataUnavailableError, InvalidInputError
+from ldpopt.collection.untrusted import parse_json, read_text
+from ldpopt.errors import DataUnavailableError, InvalidInputError, other_separator
 from ldpopt.estimate.labels import checked_labels
 from ldpopt.oracles import FrequencyOracle
 from ldpopt.storage import write_whole

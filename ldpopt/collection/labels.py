@@ -20,8 +20,8 @@ from ldpopt import validate
 from ldpopt.collection.header import fingerprint
 from ldpopt.collection.pages import check_pages
 from ldpopt.collection.parquet import CLIENT_ID, is_name, opened
-from ldpopt.collection.untrusted import check_regular, other_separator, parse_json, read_text
-from ldpopt.errors import InvalidInputError, not_utf8
+from ldpopt.collection.untrusted import check_regular, parse_json, read_text
+from ldpopt.errors import InvalidInputError, not_utf8, other_separator
 
 VALUE = "value"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +77,3 @@ def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"the name {name!r} occurs twice in an object")
         record[name] = value
     return record
-
-
-def other_separator(heading: Sequence[str]) -> str:
-    """Return a remedy for columns that no comma separates, as messages end; empty without any."""
-    # A comma in a line of several words would have made several columns of it.
-    is_one = len(heading) == 1 and any(mark in heading[0] for mark in ";\t")
-    return ": separate columns by commas" if is_one else ""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.datasets.dataset import Dataset
-from ldpopt.errors import DataUnavailableError, InvalidInputError, not_utf8
+from ldpopt.errors import DataUnavailableError, InvalidInputError, not_utf8, other_separator
 
 _GZIP = b"\x1f\x8b"
 _DIGITS_OF_INT64 = 18  # every number of 18 digits fits into 64 bits
@@ -397,9 +397,9 @@ def _place(path: Path, header: Sequence[str], names: Sequence[str]) -> int:
             raise InvalidInputError(f"{path}: two columns {name!r}; remove or rename one of them")
         if name in header:
             return header.index(name)
+    remedy = other_separator(header) or ": take one of them, or rename one"
     raise InvalidInputError(
-        f"{path}: no column {names[0]!r}; the header has {', '.join(header)}: take one of them, "
-        "or rename one"
+        f"{path}: no column {names[0]!r}; the header has {', '.join(header)}{remedy}"
     )
 
 
