@@ -311,6 +311,11 @@ def test_the_table_of_a_comparison_shows_whole_numbers_in_eighty_columns(accurac
     wide = printed(comparison_table(rows, 100), width=100)
     assert wide.count("1.2e-05") == len(CASES) * (1 + solvers * len(accuracies))
     assert wide.count("d=10,000,000") == len(CASES)
+    # Fewer columns have no times, and the solvers' names still.
+    narrow = printed(comparison_table(rows, 56), width=56)
+    assert "…" not in narrow
+    assert "repeat s" not in narrow
+    assert narrow.count("CLARABEL") == len(CASES) * (1 + len(accuracies))
     # The library's own choice may be a solver that is named in another row as well.
     assert wide.count("auto: multinomial-mle") == len(CASES)
 

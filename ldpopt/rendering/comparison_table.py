@@ -12,16 +12,17 @@ from ldpopt.printable import printable
 from ldpopt.studies.comparison_rows import ComparisonRow
 
 _WIDE = 100  # columns of a terminal that hold every number of a comparison
+_NARROW = 72  # fewer hold no times beside the names of solvers
 
 
 def comparison_table(rows: Sequence[ComparisonRow], width: int = 80) -> Table:
-    """Return paths beside solvers, every number whole in ``width`` columns (80 or more).
+    """Return paths beside solvers, every number whole in ``width`` columns (50 or more).
 
     With several accuracies, 80 columns hold neither the seconds of compilation nor a second digit
-    of the errors.
+    of the errors. Fewer than 72 columns hold no times.
     """
     several = len({row.accuracy for row in rows if row.accuracy}) > 1
-    everything = not several or width >= _WIDE
+    times = _times(several=several, width=width)
     # Without padding: eighty columns hold the numbers, and nothing more.
     table = Table(
         box=box.SIMPLE_HEAD,
@@ -34,7 +35,7 @@ def comparison_table(rows: Sequence[ComparisonRow], width: int = 80) -> Table:
     if several:
         table.add_column("setting", no_wrap=True)
     table.add_column("status", no_wrap=True)
-    for heading in _number_headings(everything):
+    for heading in (*times, "max |Δ|", "gap", "violat."):
         table.add_column(heading, justify="right", no_wrap=True)
     group = None
     # Rows come problem by problem: a heading wherever the next one begins.
@@ -50,24 +51,28 @@ def comparison_table(rows: Sequence[ComparisonRow], width: int = 80) -> Table:
         setting = [row.accuracy] * several
         # Without a closed form the same solver may stand in two rows: by itself, and as named.
         solver = f"auto: {row.solver}" if row.is_own_path else row.solver
-        table.add_row(solver, *setting, row.status, *_numbers(row, everything))
+        table.add_row(solver, *setting, row.status, *_numbers(row, times))
     return table
 
 
-def _number_headings(everything: bool) -> list[str]:
-    headings = ["repeat s", "× auto", "max |Δ|", "gap", "violat."]
-    return ["compile s", *headings] if everything else headings
+_COMPILE = "compile s"
 
 
-def _numbers(row: ComparisonRow, everything: bool) -> list[str]:
-    """Return the numbers of a row as text, in the order of the headings."""
+def _times(*, several: bool, width: int) -> tuple[str, ...]:
+    """Return the headings of the times that there is room for."""
+    if width < _NARROW:
+        return ()
+    often = ("repeat s", "× auto")
+    return often if several and width < _WIDE else (_COMPILE, *often)
+
+
+def _numbers(row: ComparisonRow, times: tuple[str, ...]) -> list[str]:
+    """Return the numbers of a row as text: those times, and the errors."""
+    seconds = {_COMPILE: row.compile_seconds, "repeat s": row.seconds, "× auto": row.slowdown}
     # A gap's order of magnitude is what readers compare.
-    digits = 2 if everything else 1
-    times = [_short(row.seconds), _short(row.slowdown)]
-    if everything:
-        times.insert(0, _short(row.compile_seconds))
+    digits = 2 if _COMPILE in times else 1
     errors = (row.difference, row.gap, row.violation)
-    return times + [_short(error, digits) for error in errors]
+    return [_short(seconds[name]) for name in times] + [_short(error, digits) for error in errors]
 
 
 def _short(number: float | None, digits: int = 2) -> str:
