@@ -192,15 +192,18 @@ def test_the_table_of_a_selection_breaks_no_number(width):
 
 
 @pytest.mark.parametrize(
-    ("width", "lines"), [(57, 1), (45, 2), (44, 4)], ids=["wide", "joined", "listed"]
+    ("width", "lines"),
+    [(64, 1), (63, 2), (50, 2), (49, 4)],
+    ids=["wide", "not wide", "joined", "listed"],
 )
 def test_numbers_of_candidates_stand_together_before_they_stand_one_per_line(width, lines):
     headings = ("method", "MSE", "interval", "above", "its interval", "verdict")
     row = ["norm", "1.5", "1.25 .. 1.75", "0.5", "0.25 .. 1.5", "worse"]
     below = {"interval": "MSE", "its interval": "above"}
     table = candidates_table(headings, [row], below, width)
-    console = Console(width=200, file=io.StringIO())
+    console = Console(width=width, file=io.StringIO())
     console.print(table)
+    assert "…" not in console.file.getvalue()
     shown = [line for line in console.file.getvalue().splitlines() if re.search(r"\d", line)]
     assert len(shown) == lines
     assert "norm" in shown[0]

@@ -61,9 +61,10 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], wrapped: str 
 
 def _width(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     """Return how many characters a table takes."""
-    total = 0
+    # A space between columns, and one at either end.
+    total = len(headings) + 1
     for column in zip(headings, *rows, strict=True):
         lines = [line for text in column for line in text.split("\n")]
-        # A space on either side.
+        # A space on either side of its text.
         total += 2 + max(map(len, lines))
     return total
