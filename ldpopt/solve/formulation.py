@@ -267,14 +267,15 @@ class Formulation:
         object.__setattr__(other, "_sets", self._sets)
         return other
 
-    def kept_set(self, place: Hashable, make: Callable[[], _Set]) -> _Set:
-        """Return what states the constraints for cvxpy, which is made once per place and thread.
+    def kept_set(self, kind: Hashable, make: Callable[[], _Set]) -> _Set:
+        """Return what states the constraints for cvxpy, made once per kind and thread.
 
-        A thread may write values to cvxpy's variables while it uses them.
+        A kind says all that it depends on beside the constraints, such as the number of values. A
+        thread may write values to cvxpy's variables while it uses them.
         """
         if not all(constraint.is_settled for constraint in self.constraints):
             return make()
-        key = (get_ident(), self.constraints, place)
+        key = (get_ident(), self.constraints, kind)
         stated = self._sets.get(key)
         if stated is None:
             stated = make()

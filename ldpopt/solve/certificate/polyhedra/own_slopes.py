@@ -53,9 +53,11 @@ _LEFT = 2.0**-4
 # A step has to take this part of the gap away for another one to be worth its time.
 _GAIN = 0.5
 
-# Where tangents leave more than this part of the size of the loss, no step makes up for it: other
-# constraints hold, or the point is no minimum.
-_HOPELESS = 0.1
+HOPELESS = 0.1
+"""Where tangents leave more than this part of the size of the loss, no step makes up for it.
+
+Other constraints hold, or the point is no minimum.
+"""
 
 DOUBTFUL = 1e-4
 """The same where other constraints are known, which a further proof counts.
@@ -163,7 +165,7 @@ def best_beside(
     limits: Box,
     prove: Prove,
     enough: float,
-    hopeless: float = _HOPELESS,
+    hopeless: float = HOPELESS,
 ) -> Beside | None:
     """Return the best proof by tangents at f and beside it; None where none proves anything.
 

@@ -313,8 +313,8 @@ def _beside_by_rows(
         return own_slopes.Proved(best.gap, best.multipliers, matrix.T @ best.multipliers, held)
 
     enough = max(own_slopes.NEARER * sufficient, SUFFICIENT) * around.size
-    further = {"hopeless": own_slopes.DOUBTFUL} if source.curved else {}
-    beside = own_slopes.best_beside(around, rows.limits, prove, enough, **further)
+    hopeless = own_slopes.DOUBTFUL if source.curved else own_slopes.HOPELESS
+    beside = own_slopes.best_beside(around, rows.limits, prove, enough, hopeless)
     if beside is None:
         return None
     proof = Proof(beside.gap, beside.multipliers)
