@@ -1,11 +1,12 @@
 """Points of long vectors: a tight gap by way of the closed form's point, and no large programs."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from ldpopt import FrequencyEstimate, Problem, certify, oracles
+from ldpopt import FrequencyEstimate, Parameter, Problem, certify, oracles
 from ldpopt.constraints import GroupTotals, Monotone, Near, NonNegative, SumsTo, Unimodal
 from ldpopt.losses import BinomialMLE, GaussianMLE, LeastSquares, MaxAbsolute, MultinomialMLE
 from ldpopt.solve.certificate import certificate as certificates
@@ -53,6 +54,22 @@ def test_a_wrong_point_of_a_long_vector_gets_a_tight_gap_without_a_program(
     assert rise > 0
     assert rise <= certificate.gap <= rise + CERTIFIED
     assert not certificate.is_optimal(1e-8, relative=True)
+    assert "lower loss" in certificate.reason
+
+
+@pytest.mark.parametrize("weight", [2.0, Parameter("weight", 2.0)], ids=["number", "parameter"])
+@pytest.mark.parametrize("further", LONG_SETS)
+def test_the_certificate_of_a_solution_goes_by_way_of_the_closed_form_too(
+    further, weight, monkeypatch
+):
+    """A solution keeps what a problem with parameters stated when it was solved."""
+    problem = Problem(weight * LeastSquares(), [NonNegative(), SumsTo(1.0), *further])
+    estimates = np.random.default_rng(2).normal(1 / 12, 0.1, (2, 12))
+    solution = replace(problem.solve(estimates[0]), frequencies=problem.minimise(estimates[1]))
+    monkeypatch.setattr(polyhedron, "evidence", _refuse)
+    monkeypatch.setattr(certificates, "_LONG_FOR_ROWS", 1)
+    certificate = certify(problem, estimates[0], solution.frequencies)
+    assert solution.certificate.gap == certificate.gap
     assert "lower loss" in certificate.reason
 
 

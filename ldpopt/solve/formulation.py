@@ -262,10 +262,14 @@ class Formulation:
 
     def _with(self, loss: Loss, constraints: tuple[Constraint, ...]) -> Formulation:
         """Return another problem that shares the regions, which are kept by constraints."""
-        other = Formulation(loss, constraints)
+        other = self._restated(loss, constraints)
         object.__setattr__(other, "_regions", self._regions)
         object.__setattr__(other, "_sets", self._sets)
         return other
+
+    def _restated(self, loss: Loss, constraints: tuple[Constraint, ...]) -> Formulation:
+        """Return another statement that knows as many ways to a point as this one."""
+        return Formulation(loss, constraints)
 
     def kept_set(self, kind: Hashable, make: Callable[[], _Set]) -> _Set:
         """Return what states the constraints for cvxpy, made once per kind and thread.

@@ -51,7 +51,30 @@ Measured = FrequencyEstimate | Sources | ArrayLike
 
 
 @dataclass(frozen=True, repr=False)
-class Problem(Formulation):
+class _WithForms(Formulation):
+    """A statement that knows the closed forms: a problem, or what it states at one moment.
+
+    A solution keeps the latter, and its certificate goes the same ways as that of the problem.
+    """
+
+    def near_minimum(self, start: FrequencyEstimate) -> Array | None:
+        """Return the point of the closed form over the convex constraints, if there is one."""
+        stated = self.at(start)
+        convex = stated.under(stated.convex_constraints)
+        try:
+            match = closed_form_for(convex, start, explains=False)
+            return None if match is None else match.evaluate()
+        # What has no minimum, or none that a form can find, has none that is known.
+        except LdpoptError:
+            return None
+
+    def _restated(self, loss: Loss, constraints: tuple[Constraint, ...]) -> Formulation:
+        """Return another statement that knows the closed forms."""
+        return _WithForms(loss, constraints)
+
+
+@dataclass(frozen=True, repr=False)
+class Problem(_WithForms):
     """Minimise a loss of the frequencies under constraints.
 
     A problem is immutable: to change a part, build a new one.
@@ -104,17 +127,6 @@ class Problem(Formulation):
         """
         problem, estimate = self._about(estimate)
         return self._planner.plan(problem, problem.accept(estimate), Request())
-
-    def near_minimum(self, start: FrequencyEstimate) -> Array | None:
-        """Return the point of the closed form over the convex constraints, if there is one."""
-        stated = self.at(start)
-        convex = stated.under(stated.convex_constraints)
-        try:
-            match = closed_form_for(convex, start, explains=False)
-            return None if match is None else match.evaluate()
-        # What has no minimum, or none that a form can find, has none that is known.
-        except LdpoptError:
-            return None
 
     def explain(self, estimate: Measured) -> str:
         """Return which path ``solve`` takes for this estimate, and why, without solving.
