@@ -52,6 +52,36 @@ def test_a_ball_of_another_kind_is_certified_without_a_program(ball, monkeypatch
     assert certificate.gap <= 1e-11 * certificate.scale
 
 
+@pytest.mark.parametrize("zeros", [0, 3])
+@pytest.mark.parametrize("norm", [1, 2, "kl"])
+def test_a_divergence_in_a_ball_is_certified_without_a_program(norm, zeros, monkeypatch):
+    """Where nothing is held at 0, and where values without an estimate are."""
+    estimate = np.append(np.abs(ESTIMATE.frequencies), np.zeros(zeros))
+    ball = Near(np.append(REFERENCE, np.zeros(zeros)), 0.02, norm)
+    problem = Problem(losses.KullbackLeibler(), [NonNegative(), SumsTo(1.0), ball])
+    point = problem.minimise(estimate)
+    monkeypatch.setattr(polyhedron, "evidence", None)
+    certificate = certify(problem, estimate, point)
+    assert certificate.gap <= 1e-11 * certificate.scale
+    # Sets are convex: what is between the minimum and the centre is inside, and no better.
+    other = 0.999 * point + 0.001 * ball.reference
+    rise = problem.loss.value(other, estimate) - problem.loss.value(point, estimate)
+    assert rise <= ball_gap.ball_gap(problem, FrequencyEstimate(estimate), other).gap
+
+
+@pytest.mark.parametrize("loss", [losses.KullbackLeibler(), losses.Entropy()], ids=str)
+def test_a_divergence_is_certified_in_any_unit(loss):
+    """Cone programs lose digits where frequencies are far from 1, and prove less."""
+    estimate = np.array([1.9, 0.95, 0.93, 0.92, 0.93, 0.94, 0.97, 0.96])
+    reference = np.array([0.5, 1.0, 1.0, 0.8, 1.3, 0.7, 1.1, 0.9])
+    for unit in (1e-60, 1.0, 1e60, 1e121):
+        near = Near(unit * reference, 0.1 * unit, "kl")
+        sets = [NonNegative(), SumsTo(7.3 * unit), near]
+        solution = Problem(1e61 * loss, sets).solve(unit * estimate)
+        assert solution.status == "optimal"
+        assert solution.certificate.is_optimal(1e-8, relative=True)
+
+
 def test_the_largest_deviations_settle_the_price_of_a_ball_that_no_other_value_does(monkeypatch):
     rng = np.random.default_rng(2)
     truth = rng.dirichlet(np.ones(64))

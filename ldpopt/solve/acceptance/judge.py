@@ -44,6 +44,7 @@ from ldpopt.solve.certificate.certificate import (
     scale_of,
     share_at_stake,
     terms_of,
+    vanishes,
     why_infinite,
 )
 from ldpopt.solve.certificate.polyhedra import polyhedron
@@ -237,7 +238,7 @@ def _sized(
 
     All slopes vanish at a minimum without constraints.
     """
-    if _is_small(bound, tolerance):
+    if _is_small(bound, tolerance) or vanishes(formulation, start, point, bound.terms).any():
         return bound
     stake = least_stake(formulation, start, point)
     in_stake = None if stake is None else SizedGap(bound.gap, np.asarray(stake))
@@ -292,7 +293,9 @@ def _doubts(
         return [why_infinite(formulation.loss, start, point)]
     gap = bound.gap
     # A part of the scale is often enough: all of it takes the loss at 0, and the gradient, as well.
-    if is_within(gap, np.abs(value - formulation.loss.offset(start)), tolerance):
+    # Where terms vanish, all of it says whether they are lost.
+    is_usual = bool(bound.terms.min() >= VANISHING)
+    if is_usual and is_within(gap, np.abs(value - formulation.loss.offset(start)), tolerance):
         return []
     if is_within(gap, scale_of(formulation, start, point, bound.terms, value), tolerance):
         return []

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.closed_form.parts import absolute_sum
+from ldpopt.constraints.base import kept_rows
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.traced import in_order
@@ -237,6 +238,8 @@ _OF_STACKS = 1e-9
 # By how much more than its terms a loss may be at stake: beyond it a search would not search.
 _LARGEST_SHARE = 1e3
 
+_LARGEST_DOUBLE = float(np.finfo(np.float64).max)
+
 _WITHOUT_MULTIPLIERS = ("gap", "violation")
 _SCALARS = (*_WITHOUT_MULTIPLIERS, "stationarity", "complementarity")
 
@@ -387,7 +390,7 @@ def _certificate(
     evidence = _evidence(problem, start, point, find_minimum)
     gap = evidence.gap
     reasons = [str(reason) for reason in evidence.reason.ravel() if reason]
-    if evidence.terms.min() < VANISHING and (gone := _vanishes(problem, start, point)).any():
+    if (gone := vanishes(problem, start, point, evidence.terms)).any():
         gap = np.where(gone, np.inf, gap)
         reasons = ["products of slopes and frequencies vanish below the smallest doubles: state "
                    "the loss in another unit"]  # fmt: skip
@@ -429,12 +432,19 @@ def _size(problem: Formulation, start: FrequencyEstimate, largest: Array) -> Arr
     return largest if is_large else np.maximum(largest, problem.size(start))
 
 
-def _vanishes(problem: Formulation, start: FrequencyEstimate, point: Array) -> Array:
-    """Return where the largest slope times the largest frequency is lost, though neither is 0."""
+def vanishes(
+    problem: Formulation, start: FrequencyEstimate, point: Array, terms: Array
+) -> NDArray[np.bool_]:
+    """Return where the largest slope times the largest frequency is lost, though neither is 0.
+
+    ``terms`` is Σ |g_v f_v|, beside which nothing is lost where it is a usual number.
+    """
+    if not terms.min() < VANISHING:
+        return np.zeros(terms.shape, dtype=np.bool_)
     steepest = np.max(np.abs(problem.loss.gradient(point, start)), axis=-1)
     largest = np.max(np.abs(point), axis=-1)
     product = steepest * np.where(largest > 0, largest, 1.0)
-    return np.asarray((steepest > 0) & (product < VANISHING))
+    return np.asarray((terms < VANISHING) & (steepest > 0) & (product < VANISHING))
 
 
 def _is_finite(
@@ -531,7 +541,30 @@ def _convex_evidence(
         by_way = _by_way_of_minimum(problem, start, point, at_hand, find_minimum)
         if by_way is not None:
             return by_way
-    return _with_smaller_gap(polyhedron.evidence(problem, start, point, by_program), quick)
+    evidence = _by_programs(problem, start, point, by_program)
+    return _with_smaller_gap(evidence, quick)
+
+
+def _by_programs(
+    problem: Formulation, start: FrequencyEstimate, point: Array, sufficient: float
+) -> Evidence:
+    """Return evidence of any set, by a second search where the first one proves too little.
+
+    Cone solvers may end nearer to the answer where they are asked for less. So the search that
+    decides a status is tried too: what it proves is known here as well.
+    """
+    evidence = polyhedron.evidence(problem, start, point, sufficient)
+    promised = _PROMISED * _share_at_stake(problem, start, point)
+    is_enough = evidence.gap <= promised * evidence.terms
+    if np.all(is_enough) or promised <= sufficient or not _takes_cones(problem, start.d):
+        return evidence
+    return _with_smaller_gap(evidence, polyhedron.evidence(problem, start, point, promised))
+
+
+def _takes_cones(problem: Formulation, d: int) -> bool:
+    """Return whether programs have more than rows: the others end alike, whatever is sufficient."""
+    has_kinks = problem.loss.smooth_part is not problem.loss
+    return has_kinks or any(kept_rows(one, d) is None for one in problem.region(d).tied)
 
 
 def _share_at_stake(problem: Formulation, start: FrequencyEstimate, point: Array) -> float:
@@ -584,11 +617,13 @@ def _box_evidence(
     # Without constraints all slopes vanish at a minimum, and with them the terms.
     if np.all(evidence.gap <= _PROMISED * scale_of(problem, start, point, evidence.terms)):
         return evidence
+    sufficient = polyhedron.SUFFICIENT
     if start.d >= _LONG_FOR_ROWS:
         by_way = _by_way_of_minimum(problem, start, point, evidence, find_minimum)
         if by_way is not None:
             return by_way
-    further = polyhedron.evidence(problem, start, point)
+        sufficient = _PROMISED * _share_at_stake(problem, start, point)
+    further = _by_programs(problem, start, point, sufficient)
     # Where a program proves nothing, these multipliers are those to show.
     better, other = (evidence, further) if np.isinf(further.gap).any() else (further, evidence)
     return _with_smaller_gap(better, other)
@@ -641,7 +676,12 @@ def scale_of(
         at_zero = problem.loss.value(np.zeros(point.shape), start)
         at_stake = np.where(np.isfinite(at_zero), np.abs(value - at_zero), 0.0)
         size = np.abs(value - problem.loss.offset(start))
-        return np.asarray(size + terms + at_stake + SMALLEST_SCALE)
+        scale = size + terms + at_stake + SMALLEST_SCALE
+        # A sum of numbers that is beyond the largest double is no less than that.
+        are_numbers = np.isfinite(size) & np.isfinite(terms)
+        scale = np.where(are_numbers, np.minimum(scale, _LARGEST_DOUBLE), scale)
+        # Beside slopes that are lost a gap means nothing, however large the loss itself is.
+        return np.where(vanishes(problem, start, point, terms), SMALLEST_SCALE, scale)
 
 
 def share_at_stake(scale: Array, terms: Array) -> float:

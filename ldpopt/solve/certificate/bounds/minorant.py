@@ -504,4 +504,4 @@ def _held(
     held = np.zeros(slope.shape, dtype=bool) if support is None else ~support
     if is_steep:
         held |= np.isinf(slope) & (bounds.lower == f) & (bounds.upper == f)
-    return held
+    return held if held.any() else None

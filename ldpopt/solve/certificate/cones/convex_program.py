@@ -427,7 +427,8 @@ def _bounded_by_program(
     value, error = program.value(point.x)
     scale = terms + float(np.abs(program.linear) @ np.abs(point.x))
     gap = level - value + rise.value + error + 4 * EPS * (abs(level) + abs(value) + rise.value)
-    price = float(np.abs(project(point.z, program.cones)).sum())
+    # Of ranges that follow from the constraints the residuals are the prices.
+    price = float(np.abs(project(point.z, program.cones)).sum() + np.abs(rise.residual).sum())
     if gap < -_EVALUATION * scale - 4 * price * nothing.violation:
         return _better_than_possible(nothing, unit * scale)
     gap = unit * max(float(gap), 0.0)

@@ -148,7 +148,8 @@ def _case_of(formulation: Formulation, start: FrequencyEstimate, point: Array) -
     bounds = stated(around.region(start.d), point, domain_of_all(formulation, start))
     model = model._replace(bounds=bounds)
     tangent = _mixed(model.tangent)
-    if tangent.smooth.held is not None or not np.isfinite(tangent.slope).all():
+    # Where any slope is right the tangent has a 0, which is one of them.
+    if not np.isfinite(tangent.slope).all():
         return None
     return _Case(ball, model, tangent)
 
