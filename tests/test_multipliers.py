@@ -184,3 +184,75 @@ def test_rows_with_further_variables_have_multipliers_on_a_set_that_nothing_boun
     solution = Problem(LeastSquares() + 0.01 * Entropy(), sets).solve(estimate)
     slopes = np.abs(solution.problem.loss.gradient(solution.frequencies, solution.start))
     assert solution.certificate.stationarity <= MULTIPLIER * slopes.max()
+
+
+CENTRE = np.array([0.3, 0.1, 0.2, 0.15, 0.05, 0.2])
+OWN_LOSSES = {
+    "quartic": lambda f, y: cp.sum(cp.power(f - y, 4)),
+    "logistic": lambda f, y: cp.sum(cp.logistic(5 * (f - y))),
+    "relative entropy": lambda f, y: cp.sum(cp.rel_entr(f, CENTRE)) + cp.sum_squares(f - y),
+}
+ROW = np.arange(6.0)
+OWN_SETS = {
+    "simplex": [],
+    "row": [Linear([ROW], upper=[1.5])],
+    "own ball": [Custom(lambda f: [cp.norm(f - CENTRE) <= 0.05], name="ball")],
+    "ball": [Near(CENTRE, 0.05)],
+    "deviations": [Near(CENTRE, 0.1, 1)],
+}
+
+
+def left_at_point(solution, further):
+    """Return the largest component of the Lagrangian's gradient at a solution, by its fields."""
+    certificate = solution.certificate
+    f = solution.frequencies
+    left = solution.problem.loss.gradient(f, solution.start)
+    left = left + certificate.sum_multiplier - certificate.bound_multipliers
+    away = (f - CENTRE) / np.linalg.norm(f - CENTRE)
+    if further == "row":
+        left = left - ROW * certificate.duals["Linear"]
+    elif further == "own ball":
+        left = left + away * certificate.duals["ball"][0]
+    elif further == "ball":
+        left = left - away * certificate.duals["Near"]
+    return np.max(np.abs(left))
+
+
+@pytest.mark.parametrize("further", [name for name in OWN_SETS if name != "deviations"])
+@pytest.mark.parametrize("loss", OWN_LOSSES)
+def test_what_multipliers_leave_counts_at_the_point_itself(loss, further):
+    """Proofs may count beside the point, or in the variables of a compiled program."""
+    problem = Problem(
+        losses.Custom(OWN_LOSSES[loss]), [NonNegative(), SumsTo(1.0), *OWN_SETS[further]]
+    )
+    solution = problem.solve(np.array(SIX), path="conic")
+    assert solution.status == "optimal"
+    size = np.max(np.abs(solution.problem.loss.gradient(solution.frequencies, solution.start)))
+    stated = float(solution.certificate.stationarity)
+    assert stated == pytest.approx(left_at_point(solution, further), rel=1e-6, abs=1e-12 * size)
+
+
+@pytest.mark.parametrize("loss", [LeastSquares(), Entropy() + LeastSquares()], ids=str)
+@pytest.mark.parametrize("further", ["own ball", "ball"])
+def test_what_is_left_under_curved_constraints_counts_at_the_point_itself(loss, further):
+    problem = Problem(loss, [NonNegative(), SumsTo(1.0), *OWN_SETS[further]])
+    solution = problem.solve(np.array(SIX), path="conic")
+    size = np.max(np.abs(solution.problem.loss.gradient(solution.frequencies, solution.start)))
+    stated = float(solution.certificate.stationarity)
+    assert stated == pytest.approx(left_at_point(solution, further), rel=1e-6, abs=1e-12 * size)
+
+
+def test_variables_that_rows_need_are_no_values_of_the_point():
+    """Prices of rows with variables of their own are compared with the gradient as well."""
+    loss = losses.Custom(OWN_LOSSES["logistic"])
+    problem = Problem(loss, [NonNegative(), SumsTo(1.0), *OWN_SETS["deviations"]])
+    solution = problem.solve(np.array(SIX), path="conic")
+    certificate = solution.certificate
+    system = OWN_SETS["deviations"][0].rows(6)
+    price = system.matrix.T @ certificate.row_multipliers
+    of_others = system.auxiliary.T @ certificate.row_multipliers
+    left = solution.problem.loss.gradient(solution.frequencies, solution.start)
+    left = left + certificate.sum_multiplier - certificate.bound_multipliers - price
+    expected = max(np.max(np.abs(left)), np.max(np.abs(of_others)))
+    size = np.max(np.abs(left)) + np.max(np.abs(price))
+    assert certificate.stationarity == pytest.approx(expected, rel=1e-6, abs=1e-12 * size)

@@ -122,9 +122,11 @@ class Certificate:
 
     @property
     def stationarity(self) -> Array:
-        """Largest component of the Lagrangian's gradient that no multiplier explains.
+        """Largest component of the Lagrangian's gradient at the point that no multiplier explains.
 
-        A multiplier explains it only with the right sign.
+        A multiplier explains it only with the right sign. Where the loss has no known gradient at
+        the point, as at kinks that values share, or a curved constraint has none, it counts in the
+        program that cvxpy compiles, and at the point itself more may be left.
         """
         return self._multipliers.stationarity
 
@@ -550,8 +552,8 @@ def _by_programs(
 ) -> Evidence:
     """Return evidence of any set, by a second search where the first one proves too little.
 
-    Cone solvers may end nearer to the answer where they are asked for less. So the search that
-    decides a status is tried too: what it proves is known here as well.
+    Cone solvers with looser tolerances may end nearer to the answer. So the search that decides a
+    status is tried too: what it proves is known here as well.
     """
     evidence = polyhedron.evidence(problem, start, point, sufficient)
     promised = _PROMISED * _share_at_stake(problem, start, point)

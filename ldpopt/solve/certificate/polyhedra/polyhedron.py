@@ -48,7 +48,7 @@ from ldpopt.solve.certificate.bounds.minorant import (
 from ldpopt.solve.certificate.box.box import bound_multipliers
 from ldpopt.solve.certificate.cones.cone_gap import TARGET
 from ldpopt.solve.certificate.cones.open_variables import bounded_rows
-from ldpopt.solve.certificate.polyhedra import cone, own_slopes
+from ldpopt.solve.certificate.polyhedra import cone, own_slopes, point_slopes
 from ldpopt.solve.certificate.polyhedra.row_programs import by_curved_program, by_linear_program
 from ldpopt.solve.certificate.polyhedra.rows import Rows, RowsOfTrials
 from ldpopt.solve.certificate.prices.active_rows import (
@@ -201,26 +201,62 @@ def _within(
     if isinstance(smooth, Tangent) and smooth.held is not None:
         # Such a value explains itself, whichever way rows push it.
         bounds = Box(*(np.where(smooth.held, f, end) for end in bounds))
-    has_programs = d < LONG_FOR_PROGRAMS
     if isinstance(tangent, MixedLoss):
         around = own_slopes.Surroundings.of(loss, estimate, f)
-        by_tangents = None if around is None else _beside(around, rows, source, bounds, sufficient)
-        enough = 0.0 if around is None else sufficient * around.size
-        if by_tangents is not None and by_tangents.gap <= enough:
-            return by_tangents
-        if not has_programs:
-            return _unknown(tangent, rows, source) if by_tangents is None else by_tangents
-        # Which slopes its kinks take is for a program to find.
-        by_program = cone.evidence(tangent, rows, source, bounds, max(sufficient, TARGET))
-        return _smaller(by_program, by_tangents)
+        result = _of_mixed(tangent, around, rows, source, bounds, sufficient)
+        if around is None:
+            return result
+        return _at_point(result, around.here.gradient, f, rows, source)
     scale = Scale.of(tangent, value, sufficient)
     if not source.curved:
-        proof = _best_proof(tangent, rows, bounds, scale, with_programs=has_programs)
+        proof = _best_proof(tangent, rows, bounds, scale, with_programs=d < LONG_FOR_PROGRAMS)
         return _explained(proof, tangent, rows, bounds)
+    result = _under_curves(tangent, rows, source, bounds, scale, sufficient)
+    has_gradient = isinstance(tangent, Tangent) and tangent.held is None
+    return _at_point(result, tangent.slope, f, rows, source) if has_gradient else result
+
+
+def _at_point(
+    evidence: Evidence, gradient: Array, f: Array, rows: Rows, source: RowsOfTrials
+) -> Evidence:
+    """Return evidence of which the multipliers are compared with the gradient at f itself."""
+    explain = partial(point_slopes.at_point, evidence.explain, gradient, f, rows, source)
+    return evidence._replace(explain=explain)
+
+
+def _of_mixed(
+    tangent: MixedLoss,
+    around: own_slopes.Surroundings | None,
+    rows: Rows,
+    source: RowsOfTrials,
+    bounds: Box,
+    sufficient: float,
+) -> Evidence:
+    """Return the evidence of a loss with parts that may have shared kinks."""
+    by_tangents = None if around is None else _beside(around, rows, source, bounds, sufficient)
+    enough = 0.0 if around is None else sufficient * around.size
+    if by_tangents is not None and by_tangents.gap <= enough:
+        return by_tangents
+    if len(tangent.f) >= LONG_FOR_PROGRAMS:
+        return _unknown(tangent, rows, source) if by_tangents is None else by_tangents
+    # Which slopes its kinks take is for a program to find.
+    by_program = cone.evidence(tangent, rows, source, bounds, max(sufficient, TARGET))
+    return _smaller(by_program, by_tangents)
+
+
+def _under_curves(
+    tangent: Minorant,
+    rows: Rows,
+    source: RowsOfTrials,
+    bounds: Box,
+    scale: Scale,
+    sufficient: float,
+) -> Evidence:
+    """Return the evidence of any other loss under curved constraints."""
     # Where no curved constraint holds, the linear ones alone prove a point, without a program.
     proof = _best_proof(tangent, rows, bounds, scale, with_programs=False)
     of_curved = cone.no_multipliers(source)
-    if proof.gap <= scale.sufficient or not has_programs:
+    if proof.gap <= scale.sufficient or len(tangent.f) >= LONG_FOR_PROGRAMS:
         linear = _explained(proof, tangent, rows, bounds, of_curved)
         explain = partial(_explained_with_curved, linear, tangent, rows, source, bounds)
         return linear._replace(explain=explain)

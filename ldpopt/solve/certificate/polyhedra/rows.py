@@ -58,6 +58,10 @@ class Rows(NamedTuple):
         # The Lagrangian in ``certificate`` has + μ (Σf - total), but - ν for all rows.
         return -float(multipliers[0]), multipliers[1:]
 
+    def joined(self, mu: Array, multipliers: Array) -> Array:
+        """Return the multipliers of all rows from what ``shared_out`` returns."""
+        return np.append(-mu, multipliers) if self.has_total else multipliers
+
 
 class StatedRows:
     """Rows and curved constraints as cvxpy states them, for the points of any trials.
