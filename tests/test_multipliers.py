@@ -256,3 +256,21 @@ def test_variables_that_rows_need_are_no_values_of_the_point():
     expected = max(np.max(np.abs(left)), np.max(np.abs(of_others)))
     size = np.max(np.abs(left)) + np.max(np.abs(price))
     assert certificate.stationarity == pytest.approx(expected, rel=1e-6, abs=1e-12 * size)
+
+
+def test_values_that_are_nearly_at_a_bound_have_any_slope_towards_it():
+    """In a divergence's ball the slope of a value near 0 is off by as much as its logarithm is."""
+    sets = [
+        NonNegative(),
+        SumsTo(1.0),
+        Near(np.full(6, 1 / 6), 1.1, "kl"),
+        Linear([ROW], upper=[2.2]),
+    ]
+    problem = Problem(losses.WeightedLeastSquares([1.0, 2.0, 3.0, 1.0, 2.0, 3.0]), sets)
+    solution = problem.solve(np.array([0.9, -0.3, 0.5, -0.2, -0.4, 0.05]), path="conic")
+    certificate = solution.certificate
+    steepest = np.max(np.abs(problem.loss.gradient(solution.frequencies, solution.start)))
+    assert 0 < solution.frequencies.min() < 1e-9
+    assert certificate.stationarity <= MULTIPLIER * steepest
+    products = certificate.bound_multipliers * solution.frequencies
+    assert np.max(products) <= certificate.complementarity <= MULTIPLIER * certificate.scale

@@ -8,46 +8,86 @@ the point the gradient of the loss differs by the second derivatives times the p
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.solve.certificate.bounds.evidence import Explanation
+from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.polyhedra.rows import Rows, RowsOfTrials
 
 Array = NDArray[np.float64]
 
 
-def at_point(
-    explain: Callable[[], Explanation], gradient: Array, f: Array, rows: Rows, source: RowsOfTrials
-) -> Explanation:
+class Place(NamedTuple):
+    """A point, and what is around it.
+
+    Attributes
+    ----------
+    gradient, f
+        The gradient of the loss, and the point, shape (d,).
+    bounds
+        The bounds that have multipliers.
+    rows, source
+        The linear constraints, and where they come from, with the curved ones.
+    """
+
+    gradient: Array
+    f: Array
+    bounds: Box
+    rows: Rows
+    source: RowsOfTrials
+
+
+def at_point(place: Place, explain: Callable[[], Explanation], gap: Array) -> Explanation:
     """Return an explanation whose ``stationarity`` is that of the Lagrangian's gradient at f.
 
     Parameters
     ----------
-    explain
-        Returns the multipliers of one trial.
-    gradient, f
-        The gradient of the loss, and the point, shape (d,).
-    rows, source
-        The linear constraints, and where they come from, with the curved ones.
+    place
+        The point.
+    explain, gap
+        Returns the multipliers of one trial, and what they prove.
 
     Returns
     -------
     The explanation as it is where a curved constraint has auxiliary variables, or no gradient at
     f: then ``stationarity`` counts where the proof does.
     """
+    f = place.f
+    rows = place.rows
     explanation = explain()
-    curved = _slopes_of_curved(source, explanation.of_curved, f) if source.curved else 0.0
+    curved: Array | float | None = 0.0
+    if place.source.curved:
+        curved = _slopes_of_curved(place.source, explanation.of_curved, f)
     if curved is None:
         return explanation
     multipliers = rows.joined(explanation.sum_multiplier, explanation.row_multipliers)
     price = rows.system.matrix.T @ multipliers
-    residual = gradient + curved - price[: len(f)] - explanation.bound_multipliers
+    wanted = place.gradient + curved - price[: len(f)]
+    share, products = _of_bounds(wanted, f, place.bounds)
+    # What is nearly at its bound, as in a divergence's ball, may have any slope towards it. Farther
+    # away a multiplier would cost more than the proof leaves, and its slope is left.
+    is_free = ~(products <= np.fmax(gap, explanation.complementarity))
+    share = np.where(is_free, explanation.bound_multipliers, share)
     # Auxiliary variables of linear constraints have no slope of their own.
-    left = np.max(np.abs(np.append(residual, price[len(f) :])))
-    return explanation._replace(stationarity=np.asarray(left))
+    left = np.max(np.abs(np.append(wanted - share, price[len(f) :])))
+    largest = np.max(products, where=~is_free, initial=0.0)
+    return explanation._replace(
+        stationarity=np.asarray(left),
+        complementarity=np.maximum(explanation.complementarity, largest),
+        bound_multipliers=share,
+    )
+
+
+def _of_bounds(wanted: Array, f: Array, bounds: Box) -> tuple[Array, Array]:
+    """Return the part of slopes that bounds in their way explain, and products with distances."""
+    falls = wanted > 0
+    end = np.where(falls, bounds.lower, bounds.upper)
+    share = np.where(np.isfinite(end), wanted, 0.0)
+    distance = np.where(np.isfinite(end), np.abs(f - end), 0.0)
+    return share, np.abs(share) * distance
 
 
 def _slopes_of_curved(source: RowsOfTrials, duals: tuple[Any, ...], f: Array) -> Array | None:

@@ -48,7 +48,8 @@ from ldpopt.solve.certificate.bounds.minorant import (
 from ldpopt.solve.certificate.box.box import bound_multipliers
 from ldpopt.solve.certificate.cones.cone_gap import TARGET
 from ldpopt.solve.certificate.cones.open_variables import bounded_rows
-from ldpopt.solve.certificate.polyhedra import cone, own_slopes, point_slopes
+from ldpopt.solve.certificate.polyhedra import cone, own_slopes
+from ldpopt.solve.certificate.polyhedra.point_slopes import Place, at_point
 from ldpopt.solve.certificate.polyhedra.row_programs import by_curved_program, by_linear_program
 from ldpopt.solve.certificate.polyhedra.rows import Rows, RowsOfTrials
 from ldpopt.solve.certificate.prices.active_rows import (
@@ -206,21 +207,21 @@ def _within(
         result = _of_mixed(tangent, around, rows, source, bounds, sufficient)
         if around is None:
             return result
-        return _at_point(result, around.here.gradient, f, rows, source)
+        return _at_point(result, Place(around.here.gradient, f, bounds, rows, source))
     scale = Scale.of(tangent, value, sufficient)
     if not source.curved:
         proof = _best_proof(tangent, rows, bounds, scale, with_programs=d < LONG_FOR_PROGRAMS)
         return _explained(proof, tangent, rows, bounds)
     result = _under_curves(tangent, rows, source, bounds, scale, sufficient)
     has_gradient = isinstance(tangent, Tangent) and tangent.held is None
-    return _at_point(result, tangent.slope, f, rows, source) if has_gradient else result
+    if not has_gradient:
+        return result
+    return _at_point(result, Place(tangent.slope, f, bounds, rows, source))
 
 
-def _at_point(
-    evidence: Evidence, gradient: Array, f: Array, rows: Rows, source: RowsOfTrials
-) -> Evidence:
-    """Return evidence of which the multipliers are compared with the gradient at f itself."""
-    explain = partial(point_slopes.at_point, evidence.explain, gradient, f, rows, source)
+def _at_point(evidence: Evidence, place: Place) -> Evidence:
+    """Return evidence of which the multipliers are compared with the gradient at the point."""
+    explain = partial(at_point, place, evidence.explain, evidence.gap)
     return evidence._replace(explain=explain)
 
 
