@@ -296,10 +296,12 @@ class Problem(_WithForms):
         request = Request(path, solver, accuracy, solver_options, running, time_limit)
         return self._solve(*self._about(estimate), request)
 
-    def _about(self, measured: Measured) -> tuple[Formulation, FrequencyEstimate | ArrayLike]:
+    def _about(self, measured: Measured) -> tuple[Formulation, FrequencyEstimate]:
         """Return the problem at this moment, and the estimate that it is about."""
         problem, estimate = about_one(self, measured)
-        return problem.at(estimate), estimate
+        # One object for both: a loss keeps what it stated for the estimate that it was made for.
+        start = FrequencyEstimate.of(estimate)
+        return problem.at(start), start
 
     def _solve(
         self, problem: Formulation, estimate: FrequencyEstimate | ArrayLike, request: Request

@@ -372,8 +372,10 @@ def certify(
     if not isinstance(problem, Formulation):
         raise InvalidTypeError(f"certify takes a Problem or a cvxpy.Problem first, got {problem!r}")
     find_minimum = problem.near_minimum
-    problem = problem.at(estimate)
-    start = problem.accept(estimate)
+    # One object for both: a loss keeps what it stated for the estimate that it was made for.
+    start = FrequencyEstimate.of(estimate)
+    problem = problem.at(start)
+    problem.accept(start)
     # Locked: multipliers are computed later.
     point = locked(validate.frequencies(in_order("f", f, start.labels)))
     if point.shape != start.frequencies.shape:
