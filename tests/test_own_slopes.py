@@ -10,7 +10,8 @@ from ldpopt.constraints import Custom, Linear, NonNegative, SumsTo
 from ldpopt.solve.certificate.bounds.evidence import Evidence
 from ldpopt.solve.certificate.certificate import scale_of, terms_of
 from ldpopt.solve.certificate.cones.conic_program import ConicProgram
-from ldpopt.solve.certificate.polyhedra import cone, own_slopes, polyhedron
+from ldpopt.solve.certificate.polyhedra import cone, polyhedron
+from ldpopt.solve.certificate.prices import own_slopes
 from ldpopt.solve.status import ACCURACIES, Status
 from tests.tolerances import ENCLOSED
 

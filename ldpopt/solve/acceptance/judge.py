@@ -49,6 +49,7 @@ from ldpopt.solve.certificate.certificate import (
 )
 from ldpopt.solve.certificate.polyhedra import polyhedron
 from ldpopt.solve.certificate.prices.ball_gap import ball_gap
+from ldpopt.solve.certificate.prices.own_ball_gap import own_ball_gap
 from ldpopt.solve.certificate.prices.pooled_gap import pooled_gap
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.plan import Outcome, Plan
@@ -212,7 +213,10 @@ def _bound(
         bound = few_values.quick_gap(formulation, start, point)
     # Of a kink that takes one slope only, and of the curvature nothing.
     if is_convex and not _is_small(bound, tolerance):
-        bound = ball_gap(formulation, start, point, enough) or bound
+        in_ball = ball_gap(formulation, start, point, enough)
+        if in_ball is None:
+            in_ball = own_ball_gap(formulation, start, point, tolerance)
+        bound = in_ball or bound
     # The only slope of a largest deviation may be that of a value at 0: then the terms vanish.
     if bound is not None and not _is_small(bound, tolerance):
         size = scale_of(formulation, start, point, bound.terms)

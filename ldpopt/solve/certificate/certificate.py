@@ -47,6 +47,7 @@ from ldpopt.solve.certificate.cones.convex_program import ProgramCertificate, ce
 from ldpopt.solve.certificate.exact.proof import ExactCertificate, exact_certificate
 from ldpopt.solve.certificate.polyhedra import polyhedron
 from ldpopt.solve.certificate.prices.ball_gap import ball_explanation, ball_gap
+from ldpopt.solve.certificate.prices.own_ball_gap import own_ball_explanation, own_ball_gap
 from ldpopt.solve.certificate.prices.pooled_gap import pooled_gap
 from ldpopt.solve.formulation import Formulation
 from ldpopt.tables import html_of
@@ -519,6 +520,8 @@ def _convex_evidence(
     has_rows = quick is not None
     if quick is None:
         quick = ball_gap(problem, start, point)
+        if quick is None:
+            quick = own_ball_gap(problem, start, point, _PROMISED)
     # The multipliers take a while: for who reads them.
     in_ball = quick is not None and not has_rows
     explain_by = _explained_in_ball if in_ball else _explained_by_rows
@@ -655,6 +658,8 @@ def _explained_in_ball(
     That of a long vector would take minutes to hours.
     """
     at_hand = ball_explanation(problem, start, point)
+    if at_hand is None:
+        at_hand = own_ball_explanation(problem, start, point)
     if at_hand is None:
         return _explained_by_rows(problem, start, point, sufficient)
     failure = at_hand.failure(problem.loss.gradient(point, start), point)

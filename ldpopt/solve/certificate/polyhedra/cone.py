@@ -24,9 +24,9 @@ from ldpopt.solve.certificate.box.box import bound_multipliers
 from ldpopt.solve.certificate.cones.cone_gap import TARGET, ConeGap, ConeSet, cone_gap
 from ldpopt.solve.certificate.cones.conic_program import Multipliers
 from ldpopt.solve.certificate.cones.convex_program import certify_program
-from ldpopt.solve.certificate.polyhedra import own_slopes
 from ldpopt.solve.certificate.polyhedra.row_programs import bounds_of
 from ldpopt.solve.certificate.polyhedra.rows import Rows, RowsOfTrials, StatedRows
+from ldpopt.solve.certificate.prices import own_slopes
 from ldpopt.solve.programs.units import frequency_unit
 
 Array = NDArray[np.float64]

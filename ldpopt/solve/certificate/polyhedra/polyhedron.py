@@ -48,10 +48,11 @@ from ldpopt.solve.certificate.bounds.minorant import (
 from ldpopt.solve.certificate.box.box import bound_multipliers
 from ldpopt.solve.certificate.cones.cone_gap import TARGET
 from ldpopt.solve.certificate.cones.open_variables import bounded_rows
-from ldpopt.solve.certificate.polyhedra import cone, own_slopes
+from ldpopt.solve.certificate.polyhedra import cone
 from ldpopt.solve.certificate.polyhedra.point_slopes import Place, at_point
 from ldpopt.solve.certificate.polyhedra.row_programs import by_curved_program, by_linear_program
 from ldpopt.solve.certificate.polyhedra.rows import Rows, RowsOfTrials
+from ldpopt.solve.certificate.prices import own_slopes
 from ldpopt.solve.certificate.prices.active_rows import (
     NormalEquations,
     explaining_multipliers,

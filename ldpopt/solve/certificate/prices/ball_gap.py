@@ -63,7 +63,7 @@ def ball_gap(
     gap = np.full(terms.shape, np.inf)
     limit = negligible(start.d)
     for near in distances(enough):
-        proof = _proof_at(near, case, enough)
+        proof = proof_at(near, case, enough)
         gap = np.fmin(gap, proof.gap)
         # What rounding adds to a gap it adds at any other multiplier near this one.
         if np.all(gap <= np.maximum(limit * terms + 2 * proof.rounding, enough)):
@@ -87,19 +87,25 @@ def ball_explanation(
     case = _case_of(formulation, start, point)
     if case is None or not isinstance(case.model.tangent, Tangent):
         return None
-    shape = point.shape[:-1]
+    return best_explanation(case)
+
+
+def best_explanation(case: Case) -> Explanation:
+    """Return the multipliers at hand that prove most of a smooth loss."""
+    shape = case.tangent.f.shape[:-1]
     best: Explanation | None = None
     gap = np.full(shape, np.inf)
     for near in distances(0.0):
-        proof = _proof_at(near, case, 0.0)
+        proof = proof_at(near, case, 0.0)
         further = _explained(proof, case)
         is_better = proof.gap < gap
         gap = np.fmin(gap, proof.gap)
         best = further if best is None else further.where(is_better, best)
+    assert best is not None
     return best
 
 
-def _explained(proof: _Proof, case: _Case) -> Explanation:
+def _explained(proof: Proof, case: Case) -> Explanation:
     """Return the multipliers of a proof."""
     ball = case.ball
     point = case.tangent.f
@@ -128,7 +134,7 @@ def _explained(proof: _Proof, case: _Case) -> Explanation:
     )
 
 
-class _Case(NamedTuple):
+class Case(NamedTuple):
     """A ball, what is around it, and the loss there as a smooth part and parts with kinks."""
 
     ball: Ball
@@ -136,7 +142,7 @@ class _Case(NamedTuple):
     tangent: MixedLoss
 
 
-def _case_of(formulation: Formulation, start: FrequencyEstimate, point: Array) -> _Case | None:
+def _case_of(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Case | None:
     """Return what is known at a point; None for other sets, and where slopes are infinite."""
     parts = one_ball(formulation)
     if parts is None or not formulation.loss.convex:
@@ -147,14 +153,14 @@ def _case_of(formulation: Formulation, start: FrequencyEstimate, point: Array) -
     model = Model.of(around, start, point)
     bounds = stated(around.region(start.d), point, domain_of_all(formulation, start))
     model = model._replace(bounds=bounds)
-    tangent = _mixed(model.tangent)
+    tangent = mixed(model.tangent)
     # Where any slope is right the tangent has a 0, which is one of them.
     if not np.isfinite(tangent.slope).all():
         return None
-    return _Case(ball, model, tangent)
+    return Case(ball, model, tangent)
 
 
-class _Proof(NamedTuple):
+class Proof(NamedTuple):
     """A gap, and the multipliers that prove it.
 
     Attributes
@@ -177,8 +183,8 @@ class _Proof(NamedTuple):
     of_total: Array
 
 
-def _proof_at(near: float, case: _Case, enough: Array | float) -> _Proof:
-    """Return what the multipliers prove; kinks within ``near`` count."""
+def proof_at(near: float, case: Case, enough: Array | float) -> Proof:
+    """Return what the multipliers at hand prove; kinks within ``near`` count."""
     model = case.model
     point = case.tangent.f
     down = point - model.bounds.lower
@@ -198,10 +204,10 @@ def _proof_at(near: float, case: _Case, enough: Array | float) -> _Proof:
         proved = np.maximum(bound.gap + paid + rounding, 0.0)
     # NaN, of multipliers that are not finite, proves nothing.
     gap = np.where(np.isnan(proved), np.inf, proved)
-    return _Proof(gap, usable(mu * of_ball.rounding), normal, mu, turned, bound.mu)
+    return Proof(gap, usable(mu * of_ball.rounding), normal, mu, turned, bound.mu)
 
 
-def _mixed(tangent: Minorant) -> MixedLoss:
+def mixed(tangent: Minorant) -> MixedLoss:
     """Return any minorant as a smooth part and parts with kinks."""
     if isinstance(tangent, MixedLoss):
         return tangent

@@ -177,6 +177,10 @@ def best_beside(
     best: Beside | None = None
     at = f
     there = here
+    still = 0
+    # Which values are free is seen by steps of each alone. Where values are coupled, the one after
+    # may free another.
+    patience = 0 if around.is_sum else 1
     for _ in range(_STEPS):
         tangent = Tangent(f, there.gradient, 0.0, there.gradient_error, np.zeros(1), None)
         cost = _cost(f, here, at, there)
@@ -186,9 +190,9 @@ def best_beside(
         if gap < before:
             best = Beside(gap, tangent, proof.multipliers)
         # A step that overshoots, as beside a logarithm's end, is made good by the next one.
-        is_still = _GAIN * before < gap <= before / _GAIN
+        still = still + 1 if _GAIN * before < gap <= before / _GAIN else 0
         is_hopeless = best is None or best.gap > hopeless * around.size
-        if gap <= enough or is_still or is_hopeless:
+        if gap <= enough or still > patience or is_hopeless:
             break
         step = (there.gradient - proof.price) / around.steep
         if not around.is_sum:
