@@ -177,10 +177,6 @@ def best_beside(
     best: Beside | None = None
     at = f
     there = here
-    still = 0
-    # Which values are free is seen by steps of each alone. Where values are coupled, the one after
-    # may free another.
-    patience = 0 if around.is_sum else 1
     for _ in range(_STEPS):
         tangent = Tangent(f, there.gradient, 0.0, there.gradient_error, np.zeros(1), None)
         cost = _cost(f, here, at, there)
@@ -190,14 +186,13 @@ def best_beside(
         if gap < before:
             best = Beside(gap, tangent, proof.multipliers)
         # A step that overshoots, as beside a logarithm's end, is made good by the next one.
-        still = still + 1 if _GAIN * before < gap <= before / _GAIN else 0
+        is_still = _GAIN * before < gap <= before / _GAIN
         is_hopeless = best is None or best.gap > hopeless * around.size
-        if gap <= enough or still > patience or is_hopeless:
+        if gap <= enough or is_still or is_hopeless:
             break
         step = (there.gradient - proof.price) / around.steep
         if not around.is_sum:
-            is_free = _stepped(at, step, limits) != at
-            step = _coupled_step(around, at, there, proof, is_free)
+            step = _coupled_step(around, at, there, proof, ~_is_held(at, step, limits))
         at = _stepped(at, step, limits)
         further = around.enclosed(at)
         if further is None:
@@ -294,6 +289,11 @@ def _second_derivatives(
 
 def _stepped(at: Array, step: Array, limits: Box) -> Array:
     """Return the point less a step; a value stays where a bound is in its way, as if at that."""
+    return np.where(_is_held(at, step, limits), at, at - step)
+
+
+def _is_held(at: Array, step: Array, limits: Box) -> NDArray[np.bool_]:
+    """Return which values have a bound in the way of their step."""
     target = at - step
     with np.errstate(invalid="ignore"):
         is_below = target - limits.lower <= _LEFT * (at - limits.lower)
@@ -301,7 +301,7 @@ def _stepped(at: Array, step: Array, limits: Box) -> Array:
     # Of infinities neither is a number's comparison: without a bound nothing is in the way.
     is_below &= np.isfinite(limits.lower)
     is_above &= np.isfinite(limits.upper)
-    return np.where(is_below | is_above, at, target)
+    return is_below | is_above
 
 
 def _cost(f: Array, here: Enclosure, at: Array, there: Enclosure) -> float:
