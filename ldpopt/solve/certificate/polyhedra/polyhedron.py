@@ -9,6 +9,7 @@ accuracy: ``dual`` charges what they leave.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -337,8 +338,9 @@ def _beside_by_rows(
     if rows.system.matrix.shape[1] > len(around.f):
         return None
 
-    def prove(tangent: Tangent, curved: Tangent, enough: float) -> own_slopes.Proved:
+    def prove(tangent: Tangent, _: Array, enough: float) -> own_slopes.Proved:
         best: Proof | None = None
+        curved = replace(tangent, modulus=around.steep)
         for multipliers in _at_hand(curved, rows, bounds):
             proof = _proof(multipliers, tangent, rows)
             if best is None or proof.gap < best.gap:

@@ -135,11 +135,25 @@ def _explained(proof: Proof, case: Case) -> Explanation:
 
 
 class Case(NamedTuple):
-    """A ball, what is around it, and the loss there as a smooth part and parts with kinks."""
+    """What a proof at f is about.
+
+    Attributes
+    ----------
+    ball, model
+        The ball, and what is around it.
+    tangent
+        The loss at f, as a smooth part and parts with kinks.
+    at
+        The point of which the normal is taken; None for f.
+    has_price
+        False where the ball has the price 0.
+    """
 
     ball: Ball
     model: Model
     tangent: MixedLoss
+    at: Array | None = None
+    has_price: bool = True
 
 
 def _case_of(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Case | None:
@@ -192,8 +206,8 @@ def proof_at(near: float, case: Case, enough: Array | float) -> Proof:
     weight = np.maximum(np.minimum(down, up), 0.0)
     weight = np.where(np.isinf(weight), 1.0, weight)
     has_total = model.total is not None
-    normal, mu = _multiplier(case.tangent, case.ball, weight, near, has_total=has_total)
-    mu = usable(mu)
+    normal, mu = _multiplier(case, weight, near, has_total=has_total)
+    mu = usable(mu) if case.has_price else np.zeros(mu.shape)
     turned = model._replace(tangent=_turned(case.tangent, mu[..., None] * normal))
     with np.errstate(invalid="ignore", over="ignore"):
         bound = turned.bound(enough)
@@ -229,12 +243,12 @@ def _turned(tangent: MixedLoss, further: Array) -> Minorant:
     return replace(tangent, slope=tangent.slope + further, smooth=smooth)
 
 
-def _multiplier(
-    tangent: MixedLoss, ball: Ball, weight: Array, near: float, *, has_total: bool
-) -> tuple[Array, Array]:
+def _multiplier(case: Case, weight: Array, near: float, *, has_total: bool) -> tuple[Array, Array]:
     """Return n, and the μ that makes slopes equal, or 0 without a total, by least squares."""
+    tangent = case.tangent
     largest = np.max(np.abs(tangent.f), axis=-1, keepdims=True)
-    normal = normal_of(ball, tangent.f, near * largest)
+    at = tangent.f if case.at is None else case.at
+    normal = normal_of(case.ball, at, near * largest)
     slope, is_settled = tangent.settled(near * float(largest.max()))
     counted = np.where(is_settled & ~normal.is_open, weight, 0.0)
     slope = tangent.averaged(slope, counted, near)

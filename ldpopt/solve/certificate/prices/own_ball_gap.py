@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ldpopt.closed_form.parts import absolute_sum
+from ldpopt.constraints.base import Ball
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.bounds.competitors import domain_of_all, reach, stated
 from ldpopt.solve.certificate.bounds.evidence import Explanation, SizedGap
@@ -26,7 +27,7 @@ from ldpopt.solve.certificate.prices.ball_gap import (
     mixed,
     proof_at,
 )
-from ldpopt.solve.certificate.prices.normals import one_ball
+from ldpopt.solve.certificate.prices.normals import normal_of, one_ball, slack
 from ldpopt.solve.certificate.prices.own_slopes import (
     NEARER,
     Proved,
@@ -36,6 +37,10 @@ from ldpopt.solve.certificate.prices.own_slopes import (
 from ldpopt.solve.formulation import Formulation
 
 Array = NDArray[np.float64]
+
+# A point that is farther from the boundary, relative to the radius, has no price for the ball: with
+# one it would pay for the way to the boundary.
+_FAR = 1e-3
 
 
 def own_ball_gap(
@@ -111,26 +116,53 @@ def _gap_of(
     gradient = around.here.gradient
     case = _case_of(formulation, start, Tangent(f, gradient, 0.0, np.zeros(1), np.zeros(1), None))
     enough = NEARER * sufficient * around.size
+    case = case._replace(has_price=_is_near(case))
     beside = best_beside(around, case.model.limits, partial(_prove, case), enough)
     gap = np.inf if beside is None else beside.gap
     return gap, float(absolute_sum(gradient, f))
 
 
-def _prove(case: Case, tangent: Tangent, _: Tangent, enough: float) -> Proved:
-    """Return what the multipliers at hand prove of a tangent."""
-    turned = Case(case.ball, case.model._replace(tangent=tangent), mixed(tangent))
+def _is_near(case: Case) -> bool:
+    """Return whether a point is so near the boundary of the ball that a price of it may prove."""
+    f = case.tangent.f
+    normal = normal_of(case.ball, f, 0.0)
+    with np.errstate(all="ignore"):
+        left = float(slack(case.ball, normal.vector, f).bound)
+    return not left > _FAR * case.ball.radius
+
+
+def _prove(case: Case, tangent: Tangent, at: Array, enough: float) -> Proved:
+    """Return what the multipliers at hand prove of a tangent, with the normal where it is from.
+
+    There both are those of one point, which steps lead to the minimum: what is left at f is of
+    second order in its distance.
+    """
+    ball = case.ball
+    model = case.model._replace(tangent=tangent)
+    turned = case._replace(model=model, tangent=mixed(tangent), at=at)
     best: Proof | None = None
     for near in distances(max(enough, 0.0)):
         proof = proof_at(near, turned, max(enough, 0.0))
         if best is None or proof.gap < best.gap:
             best = proof
         # A 2-norm has no kinks that could be nearer or farther.
-        if best.gap <= enough or case.ball.norm == 2:
+        if best.gap <= enough or ball.norm == 2:
             break
     assert best is not None
-    of_total = 0.0 if case.model.total is None else best.of_total
+    of_total = 0.0 if model.total is None else best.of_total
     price = -(best.mu * best.normal + of_total)
     # The price of the ball stays while the next tangent is looked for: that of the total follows.
-    count = 0 if case.model.total is None else 1
+    count = 0 if model.total is None else 1
     held = sparse.csr_array(np.ones((count, len(price))))
-    return Proved(float(best.gap), best, np.asarray(price), held)
+    bend = best.mu * _bend(ball, at)
+    return Proved(float(best.gap), best, np.asarray(price), held, bend)
+
+
+def _bend(ball: Ball, at: Array) -> Array | float:
+    """Return about the derivatives of the normal by each value."""
+    if ball.norm == 2:
+        length = float(np.linalg.norm(at - ball.reference))
+        return 1 / length if length > 0 else 0.0
+    if ball.norm == "kl":
+        return np.where(at > 0, 1 / np.where(at > 0, at, 1.0), 0.0)
+    return 0.0

@@ -16,7 +16,6 @@ derivatives.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,16 +103,19 @@ class Proved(NamedTuple):
         What they put on the values.
     rows
         The rows that have some, if they may change; a sparse matrix.
+    bend
+        What the price changes by with each value, where it is that of a curved constraint.
     """
 
     gap: float
     multipliers: Any
     price: Array
     rows: Any
+    bend: Array | float = 0.0
 
 
-Prove = Callable[[Tangent, Tangent, float], Proved]
-"""From a tangent, the same with about the loss's curvature, and enough of a gap, to a proof."""
+Prove = Callable[[Tangent, Array, float], Proved]
+"""From a tangent at f, the point that its slope is from, and enough of a gap, to a proof."""
 
 
 class Surroundings(NamedTuple):
@@ -180,7 +182,7 @@ def best_beside(
     for _ in range(_STEPS):
         tangent = Tangent(f, there.gradient, 0.0, there.gradient_error, np.zeros(1), None)
         cost = _cost(f, here, at, there)
-        proof = prove(tangent, replace(tangent, modulus=around.steep), enough - cost)
+        proof = prove(tangent, at, enough - cost)
         gap = proof.gap + cost
         before = np.inf if best is None else best.gap
         if gap < before:
@@ -190,7 +192,7 @@ def best_beside(
         is_hopeless = best is None or best.gap > hopeless * around.size
         if gap <= enough or is_still or is_hopeless:
             break
-        step = (there.gradient - proof.price) / around.steep
+        step = (there.gradient - proof.price) / (around.steep + proof.bend)
         if not around.is_sum:
             step = _coupled_step(around, at, there, proof, ~_is_held(at, step, limits))
         at = _stepped(at, step, limits)
@@ -208,7 +210,7 @@ def _coupled_step(
 
     The second derivatives by the same value alone precondition them.
     """
-    weights = np.where(is_free, 1 / around.steep, 0.0)
+    weights = np.where(is_free, 1 / (around.steep + proof.bend), 0.0)
     equations = NormalEquations(proof.rows, weights, _REGULAR)
 
     def projected(slopes: Array) -> Array:
@@ -221,8 +223,11 @@ def _coupled_step(
     step = np.zeros(at.shape)
     for _ in range(_PRODUCTS):
         bent = _bent(around, at, there, direction)
-        curvature = 0.0 if bent is None else float(direction @ bent)
-        if bent is None or not curvature > 0:
+        if bent is None:
+            break
+        bent += proof.bend * direction
+        curvature = float(direction @ bent)
+        if not curvature > 0:
             break
         length = product / curvature
         step += length * direction
