@@ -202,6 +202,10 @@ class ImplausibleCountsWarning(LdpoptWarning):
     """
 
 
+class ImplausibleUnitWarning(LdpoptWarning):
+    """Numbers that look like percent or counts where frequencies are expected."""
+
+
 def warn(message: str, category: type[LdpoptWarning] = LdpoptWarning) -> None:
     """Emit a warning at the first line outside the package, the caller's own."""
     level = 1

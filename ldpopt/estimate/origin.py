@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.errors import ImplausibleCountsWarning, InvalidInputError, InvalidTypeError, warn
+from ldpopt.errors import (
+    ImplausibleCountsWarning,
+    ImplausibleUnitWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    warn,
+)
 from ldpopt.estimate.noise import Noise
 from ldpopt.frames import numbers_of
 from ldpopt.protocol import PureProtocol
@@ -39,11 +45,17 @@ def checked_frequencies(frequencies: ArrayLike, oracle: object | None) -> Array:
     # Noise may lift an estimate above 1, but never to exact whole numbers.
     has_whole_numbers = np.asarray(frequencies).dtype.kind in "iu"
     if has_whole_numbers and values.max() > 1:
-        warn(
-            "these frequencies are whole numbers above 1: if they are counts of reports, "
-            "use oracle.estimate(counts, n)"
-        )
+        warn_of_counts()
     return values
+
+
+def warn_of_counts() -> None:
+    """Warn of frequencies that look like counts: one text, which Python shows once per line."""
+    warn(
+        "these frequencies are whole numbers above 1: if they are counts of reports, "
+        "use oracle.estimate(counts, n)",
+        ImplausibleUnitWarning,
+    )
 
 
 def checked_protocol(oracle: object) -> PureProtocol:

@@ -177,6 +177,11 @@ class TracedFrequencies(Immutable):
         return self.n, self.frequencies.tobytes()
 
     @property
+    def has_noise(self) -> bool:
+        """Whether the noise of the raw estimate is known."""
+        return self._noise is not None
+
+    @property
     def noise(self) -> Noise:
         """The noise of the raw estimate.
 
