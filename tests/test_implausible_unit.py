@@ -67,6 +67,7 @@ def test_the_total_is_that_of_the_problem():
         [50.0, -5.0, 55.0],  # a sum of 100 with a negative value: no percent
         [98.0, 0.5, 0.4],  # more than one percent off
         [700.5, 200.0, 30.0],
+        [6e7],  # a single value is no domain
         [1e200, 1e200],  # so large that every double is whole
     ],
 )
@@ -74,6 +75,13 @@ def test_other_numbers_pass(values):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         PROBLEM.minimise(values)
+
+
+def test_toys_under_a_small_total_pass():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Problem(LeastSquares(), [SumsTo(0.01)]).minimise([1.0, 0.0, 2.0])
+        Problem(LeastSquares(), [SumsTo(0.01)]).minimise([0.7, 0.3])
 
 
 def test_without_a_total_any_unit_passes():

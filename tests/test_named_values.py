@@ -235,7 +235,7 @@ def test_a_number_that_could_be_an_index_or_a_label_is_refused(what):
         problem.solve,
         problem.explain,
         lambda est: ldpopt.certify(problem, est, FREQUENCIES),
-        # The loss has no part in a violation.
+        # A loss is not used for a violation.
         *([] if is_loss else [problem.violation]),
     ):
         with pytest.raises(

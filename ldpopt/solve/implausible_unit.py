@@ -13,7 +13,7 @@ from ldpopt.solve.formulation import Formulation
 _PERCENT = 100.0
 _NEAR = 1.0  # totals that percents may be off: rounding, of up to 1 %
 _WHOLE = 2.0**53  # of doubles: beyond, all are whole numbers
-_COUNTED = 10.0  # totals from which whole numbers are no toy: vectors such as (1, 0, 2) are below
+_LARGE = 10.0  # totals, and at least 10: vectors of toys such as (1, 0, 2) have smaller sums
 
 
 def warn_of_unit(problem: Formulation, start: FrequencyEstimate) -> None:
@@ -26,15 +26,15 @@ def warn_of_unit(problem: Formulation, start: FrequencyEstimate) -> None:
         return
     f = start.frequencies
     d = f.shape[-1]
+    # Of d numbers >= 0 with the sum s the squares have a sum of s²/d at least. A domain has two
+    # values at least.
+    if d * np.vdot(f, f) < _LARGE**2 or d < 2:
+        return
     total = problem.region(d).total
     if total is None or total <= 0:
         return
-    smallest = _COUNTED * total
-    # Of d numbers >= 0 with the sum s the squares have a sum of s²/d at least.
-    if d * np.vdot(f, f) < smallest * smallest:
-        return
     sums = f.sum(axis=-1)
-    is_large = np.asarray((sums >= smallest) & (f.min(axis=-1) >= 0))
+    is_large = np.asarray((sums >= _LARGE * max(total, 1.0)) & (f.min(axis=-1) >= 0))
     is_percent = is_large & (np.abs(sums - _PERCENT * total) <= _NEAR * total)
     if is_percent.any():
         trial = validate.first(is_percent)

@@ -265,7 +265,7 @@ class Problem(Formulation):
         ImplausibleUnitWarning
             If values without noise look like percent or counts beside the problem's total: all are
             at least 0, and sum to a hundred times the total within 1 %, or all are whole and sum to
-            ten times the total or more.
+            ten times the total or more; and to 10 at least.
 
         Notes
         -----
