@@ -194,8 +194,20 @@ class LdpoptWarning(UserWarning):
     """The result follows the definition but is probably not what the caller intended."""
 
 
-def warn(message: str) -> None:
-    """Emit an ``LdpoptWarning`` at the first line outside the package, the caller's own."""
+class ImplausibleCountsWarning(LdpoptWarning):
+    """Counts whose sum reports of the protocol practically never give: epsilon or n may be wrong.
+
+    The estimate is computed all the same. Toy counts in tests of arithmetic deserve this warning
+    too: ignore its category there.
+    """
+
+
+class ImplausibleUnitWarning(LdpoptWarning):
+    """Numbers that look like percent or counts where frequencies are expected."""
+
+
+def warn(message: str, category: type[LdpoptWarning] = LdpoptWarning) -> None:
+    """Emit a warning at the first line outside the package, the caller's own."""
     level = 1
     frame = sys._getframe()
     while (
@@ -204,4 +216,4 @@ def warn(message: str) -> None:
     ):
         frame = frame.f_back
         level += 1
-    warnings.warn(message, LdpoptWarning, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)

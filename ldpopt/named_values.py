@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,8 @@ class Places:
 
     def __init__(self, labels: Sequence[str]) -> None:
         self.index = {label: place for place, label in enumerate(labels)}
-        counts = Counter(labels) if len(self.index) < len(labels) else Counter()
-        self._shared = {label for label, count in counts.items() if count > 1}
+        numbers = Counter(labels) if len(self.index) < len(labels) else Counter()
+        self._shared = {label for label, number in numbers.items() if number > 1}
 
     def of(self, label: object, what: str) -> int:
         """Return the index of a label that ``what`` has.
@@ -90,15 +91,18 @@ class Named:
             )
         places = Places(labels)
         require_one_reading(self.what, self.stated, places.index, labels)
-        return _placed(self.stated, places, self.what)
+        return _placed(self.stated, lambda label: places.of(label, self.what))
 
     def by_itself(self) -> Any:
-        """Return the same with places in the order in which labels occur.
+        """Return the same with places in the order in which labels occur, beside its numbers.
 
         Constructors check with it what can be checked before there is an estimate.
         """
-        labels = dict.fromkeys(_labels_in(self.stated))
-        return _placed(self.stated, Places(list(labels)), self.what)
+        # A label at the place of a number would seem to be a repetition of it.
+        taken = set(numbers_in(self.stated))
+        free = (place for place in count() if place not in taken)
+        index = dict(zip(dict.fromkeys(_labels_in(self.stated)), free, strict=False))
+        return _placed(self.stated, index.__getitem__)
 
 
 def has_labels(value: Any) -> bool:
@@ -189,7 +193,7 @@ def _labels_in(value: Any) -> Iterator[str]:
             yield from _labels_in(member)
 
 
-def _placed(value: Any, places: Places, what: str) -> Any:
+def _placed(value: Any, place_of: Callable[[str], int]) -> Any:
     if isinstance(value, str):
-        return places.of(value, what)
-    return [_placed(member, places, what) for member in value] if isinstance(value, list) else value
+        return place_of(value)
+    return [_placed(member, place_of) for member in value] if isinstance(value, list) else value

@@ -159,12 +159,43 @@ class PureProtocol(Immutable):
         """Whether all reports are known to support the same number of values, as those of GRR."""
         if self.pair_support is None:
             return False
-        with_user, neither = self.pair_support
+        # The variance is 0 up to rounding.
+        return bool(self._size_variance(*self.pair_support) <= _FIXED * self.mean_size**2)
+
+    @property
+    def mean_size(self) -> float:
+        """Mean number of values that a report supports, the same for all users: p + (d-1) q."""
+        return self.p + (self.d - 1) * self.q
+
+    @property
+    def largest_size_variance(self) -> float:
+        """No less than the variance of the number of values that a report supports.
+
+        It is that variance itself where any three values are alike (``exchangeable``): it is then
+        the same for all users. Otherwise it is m (d-m) with m = ``mean_size``, which no number in
+        0 .. d with this mean exceeds (Bhatia and Davis 2000).
+
+        Examples
+        --------
+        >>> from ldpopt.oracles import SUE
+        >>> oracle = SUE(epsilon=1.0, d=10)  # ten independent bits
+        >>> bool(np.isclose(oracle.largest_size_variance, 10 * oracle.p * oracle.q))
+        True
+        """
+        if self.exchangeable and self.pair_support is not None:
+            return max(0.0, self._size_variance(*self.pair_support))
+        return self.mean_size * (self.d - self.mean_size)
+
+    def _size_variance(self, with_user: float, neither: float) -> float:
+        """Return the variance of the number of supported values, given ``pair_support``.
+
+        It sums the variances of d indicators, of which one has the mean p, and the covariances of
+        their pairs.
+        """
         others = self.d - 1
-        mean = self.p + others * self.q
-        square = mean + 2 * others * with_user + others * (others - 1) * neither
-        # The variance of the number, up to rounding.
-        return bool(square - mean**2 <= _FIXED * mean**2)
+        single = self.p * (1 - self.p) + others * self.q * (1 - self.q)
+        with_own = 2 * others * (with_user - self.p * self.q)
+        return single + with_own + others * (others - 1) * (neither - self.q**2)
 
     def answer_variance(
         self,

@@ -292,6 +292,20 @@ def frequencies(values: ArrayLike, *, d: int | None = None) -> NDArray[np.float6
     return result
 
 
+def digits_of(text: str) -> str | None:
+    """Return the digits of a whole number >= 0 in a table; None where the text is no such number.
+
+    Programs that keep counts as floats write them with a point.
+
+    Examples
+    --------
+    >>> digits_of(" 3870.0"), digits_of("3870.5")
+    ('3870', None)
+    """
+    whole, _, decimals = text.strip().partition(".")
+    return whole if whole.isdecimal() and not decimals.strip("0") else None
+
+
 def whole_numbers(what: str, values: ArrayLike, *, low: int, high: int) -> NDArray[np.int64]:
     """Return ``values`` as int64, each a whole number in ``low .. high`` (both included)."""
     result = array(what, values)

@@ -133,8 +133,14 @@ def test_two_closed_forms_of_one_problem_are_an_error(registered):
 
 
 def test_a_stopped_solver_warns_with_its_violation():
-    with pytest.warns(LdpoptWarning, match=r"OSQP stopped .* violated by 1"):
+    with pytest.warns(LdpoptWarning) as record:
         solution = CLS.solve(F, path="conic", solver="OSQP", max_iter=1)
+    # Each thing once: what failed, by how much, and what to do.
+    assert str(record[0].message) == (
+        "the solution is inaccurate: OSQP stopped before it met its tolerances, SumsTo(1) is "
+        f"violated by 1 and its certified gap is {solution.certificate.gap:.2g}; allow more "
+        "iterations, or leave out solver and path: others are tried then, and the point is polished"
+    )
     assert solution.status == "inaccurate"
     assert_allclose(solution.certificate.violation, 1.0)  # it returns the origin
 
@@ -487,6 +493,14 @@ def test_an_error_about_an_option_names_it(options):
     (name,) = options
     with pytest.raises(SolverError, match=f"CLARABEL does not take the option {name}="):
         CLS.solve(F, path="conic", **options)
+
+
+def test_errors_of_osqp_about_options_are_one_line_that_names_them():
+    with pytest.raises(SolverError, match=r"^OSQP does not take the option maxiter=4: "):
+        CLS.solve(F, path="conic", solver="OSQP", maxiter=4)
+    with pytest.raises(SolverError, match=r"^OSQP failed .* {'max_iter': 'many'}\)") as caught:
+        CLS.solve(F, path="conic", solver="OSQP", max_iter="many")
+    assert "\n" not in str(caught.value)
 
 
 # --- nothing goes stale ---------------------------------------------------------------------------

@@ -55,7 +55,7 @@ SOLVE_LAYERS = [
     {"paths"},
     {"polish", "face"},
     {"jacobian"},
-    {"planner", "solution", "parameter_path"},
+    {"planner", "solution", "parameter_path", "implausible_unit"},
     {"second_try", "audit", "usual_path", "kkt"},
     {"problem"},
     {"composition", "coverage"},

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import textwrap
+import warnings
 from importlib import import_module
 
 import pytest
@@ -89,6 +90,43 @@ def test_all_errors_look_alike(arguments, sentence, tmp_path, monkeypatch):
     # What is wrong with the words of a command line comes with the way to its help.
     assert all(line.startswith("Try 'ldpopt") and line.endswith("--help'.") for line in more)
     assert len(more) <= 1
+
+
+# One with a category of its own, one of a method.
+WARNED_OF = [
+    ("3870 3360 3010 2680", ["--epsilon", "2"], "implausible counts: they sum to 12,920, and"),
+    ("9000 1300 1300 1400", ["--method", "norm-cut"], "norm-cut returns 0 everywhere for a vector"),
+]
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize(("counts", "options", "beginning"), WARNED_OF)
+def test_a_warning_is_one_line_without_code(counts, options, beginning, tmp_path):
+    path = tmp_path / "counts.csv"
+    rows = [f"{value},{count}" for value, count in enumerate(counts.split())]
+    path.write_text("\n".join(["value,count", *rows]))
+    given = ["--oracle", "oue", "--domain", "4", "--n", "10000"]
+    budget = [] if "--epsilon" in options else ["--epsilon", "1"]
+    result = run("estimate", path, *given, *budget, *options, "--json")
+    assert result.status == 0
+    # The line is whole, and once there, however narrow a terminal is.
+    (line,) = result.err.splitlines()
+    assert line.startswith(f"Warning: {beginning}")
+    assert ".py" not in line
+    assert json.loads(result.out)
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_warning_of_another_package_is_one_line_once(monkeypatch):
+    def warns_twice(**_):
+        for _ in range(2):
+            with warnings.catch_warnings():
+                warnings.warn("a [bold]column[/]\nis empty", RuntimeWarning, stacklevel=1)
+
+    monkeypatch.setattr(import_module("ldpopt.cli.app"), "app", warns_twice)
+    before = warnings.showwarning
+    assert run().err == "Warning: a [bold]column[/] is empty\n"
+    assert warnings.showwarning is before
 
 
 def test_without_a_command_there_is_help():

@@ -409,6 +409,13 @@ def test_counts_of_another_program(tmp_path):
     ).stdout.replace(" \n", "\n")
 
 
+def test_counts_may_be_written_with_a_point(tmp_path):
+    path = tmp_path / "counts.csv"
+    path.write_text("value,count\n0,50.0\n1,20.\n2, 30.00\n3,0.0\n")
+    counted = read_counts(path, oracles.GRR(1.0, 4), ["0", "1", "2", "3"])
+    assert counted.counts.tolist() == [50, 20, 30, 0]
+
+
 def test_python_reads_counts_with_a_list_of_labels(tmp_path):
     path = tmp_path / "counts.csv"
     path.write_text("value,count\ntea,300\nmilk,700\n")
@@ -432,6 +439,12 @@ def test_python_reads_counts_with_a_list_of_labels(tmp_path):
             "line 3: the count of the value '0' must be a whole number >= 0, found '-3'",
         ),
         (COUNTS.replace("50", "5.5"), "must be a whole number >= 0, found '5.5'"),
+        (
+            COUNTS.replace("50", "50.5"),
+            "line 3: the count of the value '0' must be a whole number >= 0, found '50.5'",
+        ),
+        (COUNTS.replace("50", "5.0.0"), "must be a whole number >= 0, found '5.0.0'"),
+        (COUNTS.replace("50", ".0"), "must be a whole number >= 0, found '.0'"),
         (COUNTS.replace("50", "nan"), "must be a whole number >= 0, found 'nan'"),
         (COUNTS.replace("50", ""), "must be a whole number >= 0, found ''"),
         (COUNTS.replace("50", "5,0"), "line 3: expected 2 columns (value,count), found 3 in '0,5"),
@@ -449,6 +462,9 @@ def test_python_reads_counts_with_a_list_of_labels(tmp_path):
         "outside",
         "negative",
         "fraction",
+        "half",
+        "two points",
+        "point alone",
         "nan",
         "no count",
         "three columns",

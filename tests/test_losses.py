@@ -272,7 +272,7 @@ def test_caps_that_add_up_to_the_total_but_for_rounding_meet_it(loss, total):
     d = 6
     caps = np.full(d, total / d)
     assert caps.sum() < total
-    solution = Problem(loss, [Bounds(0.0, caps), SumsTo(total)]).solve(np.arange(1.0, d + 1))
+    solution = Problem(loss, [Bounds(0.0, caps), SumsTo(total)]).solve(np.arange(0.5, d))
     assert solution.status == "optimal"
     assert_allclose(solution.frequencies, caps, rtol=1e-12)
 

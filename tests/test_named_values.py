@@ -198,6 +198,18 @@ def test_labels_that_mean_nothing_are_refused(case):
         use()
 
 
+@pytest.mark.parametrize("make", [c.Fixed, lambda places, _: c.Monotone(places)])
+@pytest.mark.parametrize("places", [["dog", 0], [0, "dog"], [1, "dog", 0]])
+def test_a_label_beside_an_index_is_no_repetition(make, places):
+    """Before there is an estimate no label has the place of a number that is stated."""
+    part = make(places, [0.25] * len(places))
+    estimate = FrequencyEstimate(FREQUENCIES, labels=["cat", "owl", "cow", "dog"])
+    assert Problem(losses.LeastSquares(), [part]).solve(estimate).status.value == "optimal"
+    same = FrequencyEstimate(FREQUENCIES, labels=["dog", "owl", "cow", "cat"])
+    with pytest.raises(InvalidInputError, match="must not repeat an index, found 0 again"):
+        Problem(losses.LeastSquares(), [part]).solve(same)
+
+
 NUMBERED = FrequencyEstimate(FREQUENCIES, labels=["3", "1", "0", "2"])
 
 # Each has the number 3, which is the index of the label "2", and the label of index 0.
@@ -223,6 +235,8 @@ def test_a_number_that_could_be_an_index_or_a_label_is_refused(what):
         problem.solve,
         problem.explain,
         lambda est: ldpopt.certify(problem, est, FREQUENCIES),
+        # A loss is not used for a violation.
+        *([] if is_loss else [problem.violation]),
     ):
         with pytest.raises(
             InvalidInputError,

@@ -451,6 +451,12 @@ def test_files_of_counts_are_checked(tmp_path, text, message):
         datasets.read_counts(tmp_path / "other.csv")
 
 
+def test_counts_of_files_may_be_written_with_a_point(tmp_path):
+    path = tmp_path / "counts.csv"
+    path.write_text("label,count\na,3870.0\nb,12\n")
+    assert datasets.read_counts(path).counts.tolist() == [3870, 12]
+
+
 def test_frequencies_come_from_files(tmp_path):
     path = tmp_path / "estimate.csv"
     path.write_text("value,frequency,lower\na,0.5,0\nb,-1e-3,0\n")

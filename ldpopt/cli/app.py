@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -118,6 +119,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     SystemExit
         Always. Status 2 and one sentence on standard error after an error of this library, of the
         system or of usage, status 70 and a report to paste after any other.
+
+    Notes
+    -----
+    A warning is one line on standard error, once per command.
     """
     for stream in (sys.stdout, sys.stderr):
         # Terminals that are not UTF-8, and names of files that are no text: anything is printed.
@@ -125,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         # Not in its standalone mode, in which it would print errors of usage in a look of its own.
-        with extra_needed():
+        with extra_needed(), _warnings_in_one_line():
             status = app(args=arguments, prog_name="ldpopt", standalone_mode=False)
     except LdpoptError as error:
         _fail(str(error))
@@ -162,10 +167,31 @@ def _fail_of_usage(error: Any) -> None:
 
 
 def _fail(sentence: str) -> None:
+    _print_headed("[bold red]Error:[/]", sentence)
+    sys.exit(FAILED)
+
+
+def _print_headed(head: str, sentence: str) -> None:
     # Paths and labels in messages may hold anything: brackets are no markup there.
     shown = "\n".join(escape(printable(line)) for line in sentence.split("\n"))
-    errors.print(f"[bold red]Error:[/] {shown}", highlight=False, soft_wrap=True)
-    sys.exit(FAILED)
+    errors.print(f"{head} {shown}", highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """Print each warning as errors are printed: the line of code that Python adds helps nobody."""
+    printed = set()
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        sentence = " ".join(str(message).split())
+        # Python's own list of those that were shown is emptied whenever filters change.
+        if sentence not in printed:
+            printed.add(sentence)
+            _print_headed("[bold yellow]Warning:[/]", sentence)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 def _report(arguments: Sequence[str]) -> None:

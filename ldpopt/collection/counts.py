@@ -306,12 +306,15 @@ def _rows(path: Path, rows: Any) -> Iterator[tuple[int, list[str]]]:
 
 def _count(what: str, text: str) -> int:
     """Return the count that a text states."""
-    if not text.isdecimal():
+    digits = validate.digits_of(text)
+    if digits is None:
         raise InvalidInputError(f"{what} must be a whole number >= 0, found {text!r}")
     # Python reads numbers of up to 4,300 digits: a longer one is refused by its length.
-    if len(text.lstrip("0")) > _DIGITS or int(text) > _LARGEST:
-        raise InvalidInputError(f"{what} is {_excerpt(text)}, and a count is at most {_LARGEST:,}")
-    return int(text)
+    if len(digits.lstrip("0")) > _DIGITS or int(digits) > _LARGEST:
+        raise InvalidInputError(
+            f"{what} is {_excerpt(digits)}, and a count is at most {_LARGEST:,}"
+        )
+    return int(digits)
 
 
 def _excerpt(digits: str) -> str:

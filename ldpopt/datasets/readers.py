@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ldpopt.datasets.dataset import Dataset
 from ldpopt.errors import DataUnavailableError, InvalidInputError, not_utf8, other_separator
+from ldpopt.validate import digits_of
 
 _GZIP = b"\x1f\x8b"
 _DIGITS_OF_INT64 = 18  # every number of 18 digits fits into 64 bits
@@ -276,12 +277,13 @@ def _by_label(path: Path, *columns: str) -> Iterator[tuple[int, str, list[str]]]
 
 
 def _count(path: Path, line: int, text: str) -> int:
-    if not text.strip().isdecimal() or len(text.strip()) > _DIGITS_OF_INT64:
+    digits = digits_of(text)
+    if digits is None or len(digits) > _DIGITS_OF_INT64:
         raise InvalidInputError(
             f"{path}, line {line}: a count must be a whole number >= 0 of at most "
             f"{_DIGITS_OF_INT64} digits, found {text!r}"
         )
-    return int(text)
+    return int(digits)
 
 
 def _frequency(path: Path, line: int, text: str) -> float:

@@ -452,7 +452,7 @@ class FrequencyEstimate(TracedFrequencies):
 
     @property
     def _why_no_intervals(self) -> str:
-        if self._noise is None:
+        if not self.has_noise:
             return "the noise of this estimate is not known"
         is_known = self.raw is not None and self.raw.is_raw
         return "" if is_known else "the raw estimate behind this one is not known"

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.errors import InvalidInputError, InvalidTypeError, warn
+from ldpopt.errors import (
+    ImplausibleCountsWarning,
+    ImplausibleUnitWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    warn,
+)
 from ldpopt.estimate.noise import Noise
 from ldpopt.frames import numbers_of
 from ldpopt.protocol import PureProtocol
 
 Array = NDArray[np.float64]
+
+# Counts are implausible where honest reports give such a sum with a probability below 2e⁻³², about
+# 2.5e-14: in the limit of many reports, 8 standard errors from the mean.
+_LOG_RARE = 32.0
 
 
 def checked_frequencies(frequencies: ArrayLike, oracle: object | None) -> Array:
@@ -34,11 +45,17 @@ def checked_frequencies(frequencies: ArrayLike, oracle: object | None) -> Array:
     # Noise may lift an estimate above 1, but never to exact whole numbers.
     has_whole_numbers = np.asarray(frequencies).dtype.kind in "iu"
     if has_whole_numbers and values.max() > 1:
-        warn(
-            "these frequencies are whole numbers above 1: if they are counts of reports, "
-            "use oracle.estimate(counts, n)"
-        )
+        warn_of_counts()
     return values
+
+
+def warn_of_counts() -> None:
+    """Warn of frequencies that look like counts: one text, which Python shows once per line."""
+    warn(
+        "these frequencies are whole numbers above 1: if they are counts of reports, "
+        "use oracle.estimate(counts, n)",
+        ImplausibleUnitWarning,
+    )
 
 
 def checked_protocol(oracle: object) -> PureProtocol:
@@ -49,7 +66,7 @@ def checked_protocol(oracle: object) -> PureProtocol:
 
 
 def checked_counts(counts: ArrayLike, n: int, oracle: PureProtocol) -> NDArray[Any]:
-    """Return support counts that n reports of the protocol can have.
+    """Return support counts that n reports of the protocol can have; warn where they hardly can.
 
     Raises
     ------
@@ -65,6 +82,8 @@ def checked_counts(counts: ArrayLike, n: int, oracle: PureProtocol) -> NDArray[A
         )
     if oracle.has_fixed_size:
         _check_sums(whole, n, oracle)
+    else:
+        _warn_of_implausible_sums(whole, n, oracle)
     return whole
 
 
@@ -83,6 +102,34 @@ def _check_sums(counts: NDArray[Any], n: int, oracle: PureProtocol) -> None:
     raise InvalidInputError(
         f"counts must sum to {n * size}{where}, got {np.asarray(sums)[trial]}: each of the "
         f"n = {n} reports of {oracle!r} supports {size} of the values; check n and the counts"
+    )
+
+
+def _warn_of_implausible_sums(counts: NDArray[Any], n: int, oracle: PureProtocol) -> None:
+    """Warn where the sum of all counts is far from that of n reports, whatever the frequencies.
+
+    The sum is that of n independent numbers in 0 .. d, which all have the mean m and a variance of
+    at most v. By Bernstein's inequality (Boucheron, Lugosi and Massart 2013, theorem 2.10) it is
+    further than sqrt(2 n v L) + L max(m, d-m)/3 from n m with a probability of at most 2e⁻ᴸ.
+    """
+    size = oracle.mean_size
+    expected = n * size
+    largest = max(size, oracle.d - size)
+    spread = math.sqrt(2 * _LOG_RARE * n * oracle.largest_size_variance)
+    allowed = spread + _LOG_RARE * largest / 3
+    # Floats: 64 bits may overflow, and the rounding is far below a standard error.
+    sums = np.asarray(counts.sum(axis=-1, dtype=np.float64))
+    is_far = np.abs(sums - expected) > allowed
+    if not is_far.any():
+        return
+    trial = validate.first(is_far)
+    where = f" in {validate.trial(trial)}" if trial else ""
+    warn(
+        f"implausible counts: they sum to {sums[trial]:,.0f}{where}, and {n:,} reports of "
+        f"{oracle!r} have a sum of {expected:,.0f} ± {allowed:,.0f}, whatever the frequencies; "
+        "usual causes are another epsilon, another n, another protocol, or counts of a part of "
+        "the values",
+        ImplausibleCountsWarning,
     )
 
 

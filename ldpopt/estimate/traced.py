@@ -136,6 +136,14 @@ class TracedFrequencies(Immutable):
             d of them, a stack is empty, n < 1, or counts do not have the sum that reports of
             this protocol give (GRR and subset selection: each report supports as many values);
             if an index has some of the labels and other names.
+
+        Warns
+        -----
+        ImplausibleCountsWarning
+            If the sum of the counts is one that n reports of this protocol give with a probability
+            below 2.5e-14, whatever the frequencies: another epsilon, another n or another protocol,
+            mostly. A wrong epsilon is noticed where it moves the mean size of a report; under BLH
+            and Hadamard response that needs a domain that is not large beside n.
         """
         checked_protocol(oracle)
         n = validate.integer("n (the number of reports)", n, minimum=1)
@@ -167,6 +175,11 @@ class TracedFrequencies(Immutable):
         True
         """
         return self.n, self.frequencies.tobytes()
+
+    @property
+    def has_noise(self) -> bool:
+        """Whether the noise of the raw estimate is known."""
+        return self._noise is not None
 
     @property
     def noise(self) -> Noise:

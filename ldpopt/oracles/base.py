@@ -436,6 +436,12 @@ class FrequencyOracle(PureProtocol, ABC):
         -------
         Frequencies of the shape of ``counts``, with their noise: some may be negative.
 
+        Raises
+        ------
+        InvalidInputError, InvalidTypeError
+            As ``FrequencyEstimate.from_counts``, which also warns of counts whose sum n reports of
+            this oracle practically never give (``ImplausibleCountsWarning``).
+
         Examples
         --------
         >>> from ldpopt.oracles import GRR

@@ -56,6 +56,18 @@ class HadamardResponse(FrequencyOracle):
         """Rows are orthogonal: pq and q², unless the user's row is the product of the two."""
         return self.p * self.q, self.q**2
 
+    @property
+    def largest_size_variance(self) -> float:
+        """(d + (2p-1)(d-1) - (2p-1)²)/4: no user's variance of the number of values is larger.
+
+        A column supports (d + W)/2 values, with W the sum of d rows there. For the user of row v
+        it has the probability (1 + (2p-1) H_v)/K. Rows are orthogonal, so that E[W] = 2p-1 and
+        E[W²] = d + (2p-1) T, with T the number of pairs of the d rows whose product is row v: each
+        row but v itself is in at most one, thus T <= d-1.
+        """
+        tilt = 2 * self.p - 1
+        return (self.d + tilt * (self.d - 1) - tilt**2) / 4
+
     def _perturb(self, values: NDArray[np.int64], rng: randomness.Rng) -> Reports:
         row = values + 1
         index = randomness.below(rng, self.columns, len(values))

@@ -357,10 +357,19 @@ class Formulation:
         """Return the largest violation of a constraint by f of shape (..., d), shape (...).
 
         An estimate or a Series goes by its labels.
+
+        Raises
+        ------
+        InvalidInputError
+            If a number in a constraint is the index of one value and the label of another.
         """
         if not isinstance(f, np.ndarray) or not f.size or self.varies:
             start = FrequencyEstimate.of(f)
-            return self.at(start).violation(start.frequencies)
+            stated = self.at(start)
+            if start.labels is not None:
+                for constraint in stated.constraints:
+                    constraint.require_one_reading(start.labels)
+            return stated.violation(start.frequencies)
         if not self.constraints:
             return np.zeros(f.shape[:-1])
         return reduce(np.maximum, [constraint.violation(f) for constraint in self.constraints])

@@ -29,6 +29,7 @@ from ldpopt.solve import constrained_intervals, feasibility, parameter_path
 from ldpopt.solve.acceptance.stacks import judged
 from ldpopt.solve.audit import Audit, audit
 from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.implausible_unit import warn_of_unit
 from ldpopt.solve.joint import about_one, require_combinable
 from ldpopt.solve.paths.closed_forms import closed_form_for
 from ldpopt.solve.plan import Plan
@@ -273,6 +274,10 @@ class Problem(_WithForms):
             If nothing proves the point to the accuracy: it violates a constraint, or its certified
             gap is too large or not known. If the loss is made for the noise of raw estimates, and
             this one is processed.
+        ImplausibleUnitWarning
+            If values without noise look like percent or counts beside the problem's total: all are
+            at least 0, and sum to a hundred times the total within 1 %, or all are whole and sum to
+            ten times the total or more; and to 10 at least.
 
         Notes
         -----
@@ -311,6 +316,7 @@ class Problem(_WithForms):
         start = problem.accept(estimate)
         if problem.loss.uses_noise:
             warn_unless_raw_noise(start)
+        warn_of_unit(problem, start)
         plan = self._planner.plan(problem, start, request)
         if plan.path is None or plan.run is None:
             raise InvalidInputError(plan.reason)
@@ -466,6 +472,7 @@ class Problem(_WithForms):
             return self._solve(problem, start, Request()).frequencies
         if problem.loss.uses_noise:
             warn_unless_raw_noise(start)
+        warn_of_unit(problem, start)
         return point
 
     def audit(

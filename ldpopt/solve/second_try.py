@@ -24,9 +24,10 @@ def remedy(plan: Plan) -> str:
     if plan.again is not None:
         return "another solver does no better: see its certificate, or allow more iterations"
     if plan.path == "conic":
+        # Its own point is returned, since the caller has named the solver or the path.
         return (
-            f"{plan.name} was requested, so that its own point is returned: leave out solver and "
-            "path, and others are tried and polished, or allow more iterations"
+            "allow more iterations, or leave out solver and path: others are tried then, and the "
+            "point is polished"
         )
     return "see its certificate, or allow more iterations"
 

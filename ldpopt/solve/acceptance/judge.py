@@ -103,7 +103,9 @@ def judge(
     if outcome.status is not Status.OPTIMAL and (reasons or not formulation.convex):
         reasons.insert(0, f"{plan.name} stopped before it met its tolerances")
     if reasons:
-        return Judgement(Status.INACCURATE, ", and ".join(reasons))
+        *first, last = reasons
+        listed = f"{', '.join(first)} and {last}" if first else last
+        return Judgement(Status.INACCURATE, listed)
     return Judgement(Status.OPTIMAL, "")
 
 

@@ -203,10 +203,8 @@ class CompiledProblem:
                 )
         try:
             solution = self._program.solve(settings, running)
-        except cp.error.SolverError as error:
-            raise SolverError(f"{self._solver} returned no solution: {error}") from None
         # What solvers raise for options that they do not know, each in its own way.
-        except (TypeError, ValueError, AttributeError) as error:
+        except (cp.error.SolverError, TypeError, ValueError, AttributeError) as error:
             raise self._failure(error, given) from error
         return self._result(solution)
 
@@ -236,14 +234,17 @@ class CompiledProblem:
 
     def _failure(self, error: Exception, given: Mapping[str, Any]) -> SolverError:
         """Return the error for an exception inside a solver: about an option if it names one."""
-        about = [name for name in given if name in str(error)]
+        # Compiled libraries explain themselves in several lines.
+        explained = " ".join(str(error).split())
+        about = [name for name in given if name in explained]
         if about:
+            value = given[about[0]]
             return SolverError(
-                f"{self._solver} does not take the option {about[0]}={given[about[0]]!r}: {error}"
+                f"{self._solver} does not take the option {about[0]}={value!r}: {explained}"
             )
         with_options = f" (called with the options {dict(given)})" if given else ""
         return SolverError(
-            f"{self._solver} failed with {type(error).__name__}: {error}{with_options}; "
+            f"{self._solver} failed with {type(error).__name__}: {explained}{with_options}; "
             "try another solver or accuracy"
         )
 

@@ -1,0 +1,100 @@
+"""Percent and counts that are passed where frequencies are expected are noticed by their sum."""
+
+import warnings
+
+import pytest
+
+from ldpopt import FrequencyEstimate, Problem, postprocess
+from ldpopt.constraints import Bounds, NonNegative, SumsTo
+from ldpopt.errors import ImplausibleUnitWarning
+from ldpopt.losses import LeastSquares
+
+PERCENT = [38.7, 40.2, 21.1]
+COUNTS = [387.0, 402.0, 211.0]
+
+PROBLEM = Problem(LeastSquares(), [NonNegative(), SumsTo(1)])
+
+WAYS = [
+    PROBLEM.solve,
+    PROBLEM.minimise,
+    lambda values: postprocess(values, "norm-sub"),
+    lambda values: postprocess(FrequencyEstimate(values), "norm"),
+    lambda values: postprocess(values, PROBLEM),
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_percent_is_noticed_once_in_the_callers_line(way):
+    with pytest.warns(ImplausibleUnitWarning, match=r"divide them by 100$") as record:
+        way(PERCENT)
+    (warning,) = record
+    assert str(warning.message).startswith("these frequencies sum to 100, a hundred times the tot")
+    assert warning.filename == __file__
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_counts_are_noticed(way):
+    with pytest.warns(ImplausibleUnitWarning, match=r"use oracle\.estimate\(counts, n\)$"):
+        way(COUNTS)
+
+
+def test_counts_as_integers_are_noticed_in_the_same_words():
+    with pytest.warns(ImplausibleUnitWarning) as record:
+        PROBLEM.solve([387, 402, 211])
+    # Python shows a text once per line.
+    assert len({str(warning.message) for warning in record}) == 1
+
+
+def test_the_trial_of_a_stack_is_named():
+    with pytest.warns(ImplausibleUnitWarning, match="sum to 100 in trial 1, a hundred times"):
+        PROBLEM.solve([[0.5, 0.25, 0.25], PERCENT])
+
+
+def test_the_total_is_that_of_the_problem():
+    shares = Problem(LeastSquares(), [NonNegative(), SumsTo(0.25)])
+    with pytest.warns(ImplausibleUnitWarning, match=r"the total 0\.25 of the problem"):
+        shares.solve([12.4, 12.7])
+    assert Problem(LeastSquares(), [SumsTo(100)]).solve(PERCENT).frequencies.sum() == 100
+    assert Problem(LeastSquares(), [SumsTo(1000)]).solve(COUNTS).frequencies.sum() == 1000
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1.0, 0.0, 2.0],  # whole numbers of a toy
+        [3.0, 3.0, 3.5],
+        [5.0, -1.0, 6.0],
+        [50.0, -5.0, 55.0],  # a sum of 100 with a negative value: no percent
+        [98.0, 0.5, 0.4],  # more than one percent off
+        [700.5, 200.0, 30.0],
+        [6e7],  # a single value is no domain
+        [1e200, 1e200],  # so large that every double is whole
+    ],
+)
+def test_other_numbers_pass(values):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PROBLEM.minimise(values)
+
+
+def test_toys_under_a_small_total_pass():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Problem(LeastSquares(), [SumsTo(0.01)]).minimise([1.0, 0.0, 2.0])
+        Problem(LeastSquares(), [SumsTo(0.01)]).minimise([0.7, 0.3])
+
+
+def test_without_a_total_any_unit_passes():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Problem(LeastSquares(), [NonNegative()]).solve(PERCENT)
+        Problem(LeastSquares(), [Bounds(0, 50)]).minimise(PERCENT)
+
+
+def test_an_estimate_with_noise_has_the_unit_of_its_noise():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimate = FrequencyEstimate(PERCENT, noise=[1.0, 1.0, 1.0])
+        assert estimate.has_noise
+        assert not FrequencyEstimate(PERCENT).has_noise
+        PROBLEM.minimise(estimate)
