@@ -463,8 +463,8 @@ def on_prices(generator):
 def on_balls(generator):
     """Plant multipliers of a ball, and vectors in the place of its normals."""
 
-    def multiplier(tangent, *_, **__):
-        shape = tangent.f.shape
+    def multiplier(case, *_, **__):
+        shape = case.tangent.f.shape
         # Normals are finite, and multipliers not negative: both are made so where they are found.
         vector = dual.usable(wrong_multipliers(generator, shape), 1e50)
         return vector, np.abs(dual.usable(wrong_multipliers(generator, shape[:-1]), 1e50))

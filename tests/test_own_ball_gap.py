@@ -6,6 +6,7 @@ import pytest
 
 from ldpopt import Problem, certify, losses
 from ldpopt.constraints import Linear, Near, NonNegative, SumsTo
+from ldpopt.solve.certificate.bounds.dual import usable
 from ldpopt.solve.certificate.cones.conic_program import ConicProgram
 from ldpopt.solve.certificate.polyhedra import polyhedron
 from ldpopt.solve.certificate.prices import ball_gap
@@ -131,7 +132,8 @@ def test_wrong_prices_of_a_ball_prove_less_but_nothing_wrong(wrong, monkeypatch)
 
     def planted(*arguments, **more):
         normal, mu = multiplier(*arguments, **more)
-        return normal, np.maximum(wrong * mu, 0.0)
+        # Normals are finite, wherever they are from.
+        return usable(wrong * normal), np.maximum(wrong * mu, 0.0)
 
     monkeypatch.setattr(ball_gap, "_multiplier", planted)
     assert gap_of(problem, y, best) >= right
