@@ -293,3 +293,12 @@ def test_a_point_better_than_any_inside_has_the_multipliers_of_the_minimum(loss,
     for name, multipliers in certificate.duals.items():
         assert_allclose(multipliers, expected[name], atol=MULTIPLIER)
     assert certificate.stationarity <= MULTIPLIER
+
+
+def test_kinks_of_a_constraint_have_slopes_of_their_own():
+    """A subgradient of cvxpy is one of many there: the program knows which of them counts."""
+    ball = Custom(lambda f: cp.norm1(f - CENTRE) <= 0.1, name="ball")
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(1.0), ball])
+    solution = problem.solve(np.array(SIX), path="conic")
+    assert np.any(np.abs(solution.frequencies - CENTRE) < 1e-6)
+    assert solution.certificate.stationarity <= MULTIPLIER * np.max(np.abs(CENTRE - SIX))
