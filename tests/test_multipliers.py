@@ -9,6 +9,7 @@ of the problems here once failed this test.
 import cvxpy as cp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from ldpopt import Problem, certify, losses
 from ldpopt.constraints import (
@@ -274,3 +275,30 @@ def test_values_that_are_nearly_at_a_bound_have_any_slope_towards_it():
     assert certificate.stationarity <= MULTIPLIER * steepest
     products = certificate.bound_multipliers * solution.frequencies
     assert np.max(products) <= certificate.complementarity <= MULTIPLIER * certificate.scale
+
+
+@pytest.mark.parametrize(
+    "loss", [MaxAbsolute(), losses.Custom(lambda f, y: cp.norm(f - y), name="distance")], ids=str
+)
+@pytest.mark.parametrize("further", ["row", "ball"])
+def test_a_point_better_than_any_inside_has_the_multipliers_of_the_minimum(loss, further):
+    """Its bound needs none: no point of the set has a value as good as its own."""
+    estimate = np.array([0.9, -0.3, 0.5, -0.2, -0.4, 0.05])
+    problem = Problem(loss, [NonNegative(), SumsTo(1.0), *OWN_SETS[further]])
+    solution = problem.solve(estimate)
+    certificate = certify(problem, estimate, estimate)
+    assert certificate.gap == 0
+    assert certificate.violation > 0.1
+    expected = solution.certificate.duals
+    for name, multipliers in certificate.duals.items():
+        assert_allclose(multipliers, expected[name], atol=MULTIPLIER)
+    assert certificate.stationarity <= MULTIPLIER
+
+
+def test_kinks_of_a_constraint_have_slopes_of_their_own():
+    """A subgradient of cvxpy is one of many there: the program knows which of them counts."""
+    ball = Custom(lambda f: cp.norm1(f - CENTRE) <= 0.1, name="ball")
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(1.0), ball])
+    solution = problem.solve(np.array(SIX), path="conic")
+    assert np.any(np.abs(solution.frequencies - CENTRE) < 1e-6)
+    assert solution.certificate.stationarity <= MULTIPLIER * np.max(np.abs(CENTRE - SIX))

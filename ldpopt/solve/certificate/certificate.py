@@ -126,8 +126,8 @@ class Certificate:
         """Largest component of the Lagrangian's gradient at the point that no multiplier explains.
 
         A multiplier explains it only with the right sign. Where the loss has no known gradient at
-        the point, as at kinks that values share, or a curved constraint has none, it counts in the
-        program that cvxpy compiles, and at the point itself more may be left.
+        the point, as at kinks that values share, or a curved constraint has a kink there, it counts
+        in the program that cvxpy compiles, and at the point itself more may be left.
         """
         return self._multipliers.stationarity
 

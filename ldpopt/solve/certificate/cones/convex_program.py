@@ -34,7 +34,12 @@ from ldpopt.solve.certificate.cones.compiled_problem import CompiledProblem, com
 from ldpopt.solve.certificate.cones.cone_gap import TARGET
 from ldpopt.solve.certificate.cones.conic_program import ConicProgram, Multipliers, Rise
 from ldpopt.solve.certificate.cones.dual_cones import HUGE, project
-from ldpopt.solve.certificate.cones.multipliers import best, shortfall
+from ldpopt.solve.certificate.cones.multipliers import (
+    best,
+    explaining,
+    failure,
+    shortfall,
+)
 from ldpopt.solve.certificate.cones.open_variables import ranges_below
 from ldpopt.solve.programs.units import Units
 from ldpopt.tables import html_of
@@ -46,6 +51,9 @@ Array = NDArray[np.float64]
 
 # How far a value may be better than is possible by rounding, relative to the terms.
 _EVALUATION = 1e-12
+
+# Multipliers of a minimum fail their conditions by no more, relative to slopes and terms.
+_EXPLAINED = 1e-6
 
 # Violation, relative to the point, from which a point counts as outside the constraints.
 _OUTSIDE = 1e-9
@@ -93,7 +101,8 @@ class ProgramCertificate:
         The largest slope of a variable of the compiled program that the multipliers do not explain.
     duals
         The multipliers by constraint, with cvxpy's signs: of those that were tried, the ones that
-        explain most, which may prove less than the bound. Empty where there is no bound.
+        explain most, which may prove less than the bound. Of a point that is better than any inside
+        they are those of the optimum. Empty where there is no bound.
     """
 
     gap: float
@@ -405,15 +414,15 @@ def _bounded_by_program(
     own_value = sign * nothing.value / unit
     terms = abs(own_value) + abs(offset)
     level = own_value - offset + 4 * EPS * terms
+    units = _units_of_values(compiled, values)
     try:
         box = ranges_below(program, level, terms)
     except Empty:
         # No feasible point has a value as good as the point's own.
         if terms < VANISHING and _has_vanishing_numbers(program):
             return _with(nothing, reason=_VANISHES)
-        return _better_than_possible(nothing, unit * terms)
-
-    units = _units_of_values(compiled, values)
+        better = _better_than_possible(nothing, unit * terms)
+        return _with_own_multipliers(better, problem, compiled, program, unit, units)
 
     def solve(tolerance: float) -> Multipliers | None:
         return _solved_inside(program, box, level, tolerance, units)
@@ -430,7 +439,10 @@ def _bounded_by_program(
     # Of ranges that follow from the constraints the residuals are the prices.
     price = float(np.abs(project(point.z, program.cones)).sum() + np.abs(rise.residual).sum())
     if gap < -_EVALUATION * scale - 4 * price * nothing.violation:
-        return _better_than_possible(nothing, unit * scale)
+        better = _better_than_possible(nothing, unit * scale)
+        return _with_multipliers(
+            better, problem, compiled, program, unit, result.explaining(program)
+        )
     gap = unit * max(float(gap), 0.0)
     # Among the smallest doubles a product is rounded.
     gap = np.nextafter(gap, np.inf) if gap < _SMALLEST_NORMAL else gap
@@ -438,17 +450,51 @@ def _bounded_by_program(
     if scale < unit * VANISHING and _has_vanishing_numbers(program):
         return _with(nothing, reason=_VANISHES)
     scale += unit * SMALLEST_SCALE
-    explaining = result.explaining(program)
-    duals = compiled.duals(explaining._replace(z=unit * explaining.z))
+    proved = _with(nothing, gap=gap, bound=nothing.value - sign * gap, scale=scale, reason=reason)
+    return _with_multipliers(proved, problem, compiled, program, unit, result.explaining(program))
+
+
+def _with_multipliers(
+    certificate: ProgramCertificate,
+    problem: cp.Problem,
+    compiled: CompiledProblem,
+    program: ConicProgram,
+    unit: float,
+    point: Multipliers,
+) -> ProgramCertificate:
+    """Return a certificate with the multipliers of a program, if it has a bound."""
+    if np.isinf(certificate.gap):
+        return certificate
+    duals = compiled.duals(point._replace(z=unit * point.z))
     return _with(
-        nothing,
-        gap=gap,
-        bound=nothing.value - sign * gap,
-        scale=scale,
-        reason=reason,
-        stationarity=unit * _largest_residual(program, explaining),
+        certificate,
+        stationarity=unit * _largest_residual(program, point),
         duals={c: duals[c.id] for c in problem.constraints if c.id in duals},
     )
+
+
+def _with_own_multipliers(
+    certificate: ProgramCertificate,
+    problem: cp.Problem,
+    compiled: CompiledProblem,
+    program: ConicProgram,
+    unit: float,
+    units: Units | None,
+) -> ProgramCertificate:
+    """Return a certificate with the multipliers of the program's minimum, where a solver has them.
+
+    A point that is better than any inside needs none for its bound. Those of the minimum are right
+    for it as well: they do not depend on a point.
+    """
+    if np.isinf(certificate.gap):
+        return certificate
+    size = len(program.linear)
+    free = Box(np.full(size, -np.inf), np.full(size, np.inf))
+    point = explaining(program, lambda tolerance: program.solve(tolerance, units), free)
+    # Of contradicting constraints a solver has no multipliers.
+    if point is None or failure(program, point) > _EXPLAINED:
+        return certificate
+    return _with_multipliers(certificate, problem, compiled, program, unit, point)
 
 
 def _in_own_unit(program: ConicProgram) -> tuple[ConicProgram, float]:

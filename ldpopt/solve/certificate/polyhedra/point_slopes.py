@@ -20,6 +20,23 @@ from ldpopt.solve.certificate.polyhedra.rows import Rows, RowsOfTrials
 Array = NDArray[np.float64]
 
 
+_SMOOTH = frozenset(
+    {
+        "Power",
+        "exp",
+        "logistic",
+        "log_sum_exp",
+        "entr",
+        "kl_div",
+        "rel_entr",
+        "huber",
+        "quad_over_lin",
+        "QuadForm",
+    }
+)
+"""Functions of cvxpy that have a gradient wherever it knows one."""
+
+
 class Place(NamedTuple):
     """A point, and what is around it.
 
@@ -52,8 +69,8 @@ def at_point(place: Place, explain: Callable[[], Explanation], gap: Array) -> Ex
 
     Returns
     -------
-    The explanation as it is where a curved constraint has auxiliary variables, or no gradient at
-    f: then ``stationarity`` counts where the proof does.
+    The explanation as it is where a curved constraint has auxiliary variables, or a kink at f: then
+    ``stationarity`` counts where the proof does.
     """
     f = place.f
     rows = place.rows
@@ -107,6 +124,8 @@ def _slopes_of_curved(source: RowsOfTrials, duals: tuple[Any, ...], f: Array) ->
                 return None
             if any(one.id != stated.variable.id for one in form.variables()):
                 return None
+            if not _is_smooth(form.expr):
+                return None
             with np.errstate(all="ignore"):
                 slopes = form.expr.grad[stated.variable]
             if slopes is None:
@@ -114,3 +133,22 @@ def _slopes_of_curved(source: RowsOfTrials, duals: tuple[Any, ...], f: Array) ->
             dense = slopes.toarray() if hasattr(slopes, "toarray") else np.asarray(slopes)
             result += dense.reshape(len(f), -1) @ np.ravel(dual, order="F")
     return result
+
+
+def _is_smooth(expression: Any) -> bool:
+    """Return whether cvxpy's gradient is the only one, where its variables are.
+
+    At a kink it is one subgradient of many, and says little about what multipliers leave.
+    """
+    from cvxpy.atoms.affine.affine_atom import AffAtom
+
+    if expression.is_affine():
+        return True
+    # By names, of classes that have moved between versions of cvxpy.
+    kinds = {kind.__name__ for kind in type(expression).__mro__}
+    if "Pnorm" in kinds:
+        is_known = expression.p == 2 and bool(np.all(expression.value > 0))
+    else:
+        # Sums and products with numbers are affine in what they are applied to.
+        is_known = isinstance(expression, AffAtom) or not kinds.isdisjoint(_SMOOTH)
+    return is_known and all(_is_smooth(part) for part in expression.args)
