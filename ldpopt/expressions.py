@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
@@ -62,6 +63,47 @@ def substituted(node: Node, replacements: Mapping[int, Any]) -> Node:
         if name != "args" and isinstance(value, cp.Expression) and value.parameters():
             setattr(copied, name, substituted(value, replacements))
     return copied
+
+
+def outside_domain(node: Node) -> float:
+    """Return how far outside of their domains functions are, at the values of the variables.
+
+    Outside, cvxpy's functions are infinite, but numpy goes on with some of them: with powers of
+    numbers below 0, and with quotients of squares beyond a divisor of 0. From beyond a pole no
+    short way leads back, and its distance is infinite. What numpy makes NaN counts nothing here.
+    """
+    distance = 0.0
+    nodes = [node]
+    while nodes:
+        part = nodes.pop()
+        nodes.extend(part.args)
+        # By names, of classes that have moved between versions of cvxpy.
+        kind = type(part).__name__
+        if kind in ("Power", "PowerApprox"):
+            exponent = float(getattr(part.p, "value", part.p))
+            if not takes_negative_numbers(exponent):
+                distance = max(distance, _below_zero(part.args[0], has_pole=exponent < 0))
+        elif kind == "quad_over_lin":
+            distance = max(distance, _below_zero(part.args[1], has_pole=True))
+    return distance
+
+
+def takes_negative_numbers(exponent: float) -> bool:
+    """Return whether cvxpy's power of a negative number is finite.
+
+    It is for the exponents 0, 1, 2, 4, 8 and so on; the sixth power is infinite there too.
+    """
+    return exponent == 0 or (exponent >= 1 and math.log2(exponent).is_integer())
+
+
+def _below_zero(argument: cp.Expression, *, has_pole: bool) -> float:
+    """Return how far the smallest number of an argument is below 0; infinity if that is a pole."""
+    value = argument.value
+    numbers = value.toarray() if hasattr(value, "toarray") else np.asarray(value)
+    below = -float(np.min(numbers))
+    if not below > 0:
+        return 0.0
+    return np.inf if has_pole else below
 
 
 def in_uniform_units(f: cp.Expression) -> cp.Expression:

@@ -8,8 +8,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Parameter, Problem, certify, losses, oracles
+from ldpopt.constraints import Bounds, Near, NonNegative, SumsTo
 from ldpopt.constraints import Custom as CustomConstraint
-from ldpopt.constraints import NonNegative, SumsTo
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.solve.paths import conic
 from ldpopt.solve.status import Status
@@ -313,3 +313,67 @@ def test_a_constant_in_a_loss_makes_no_gap_small():
 def test_numbers_of_a_loss_are_looked_at_before_any_solve(function, message):
     with pytest.raises(InvalidInputError, match=message):
         Problem(losses.Custom(function), SIMPLEX).plan(ESTIMATE)
+
+
+OUTSIDE = {
+    "inverse": lambda f: cp.sum(cp.inv_pos(f)),
+    "inverse square": lambda f: cp.sum(cp.power(f, -2)),
+    "odd power": lambda f: cp.sum(cp.power(f, 3)),
+    "sixth power": lambda f: cp.sum(cp.power(f, 6)),
+    "quotient": lambda f: cp.quad_over_lin(f, f[0]),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+@pytest.mark.parametrize("more", [[], [Near(np.zeros(3), 10.0)]])
+def test_a_point_outside_the_domain_of_a_function_is_never_certified(name, more):
+    """numpy goes on there: the inverse square of -1 is 1, which is the least inside this box."""
+    problem = Problem(losses.Custom(OUTSIDE[name]), [Bounds(-1.0, 1.0), *more])
+    certificate = certify(problem, np.full(3, 0.2), np.full(3, -1.0))
+    assert certificate.violation == 0
+    assert certificate.gap == np.inf
+    assert certificate.reason == "the loss is infinite at the point"
+
+
+def test_rounding_beside_the_end_of_a_domain_is_no_reason():
+    slopes = np.array([1.0, -3.0, -2.0])
+    loss = losses.Custom(lambda f: cp.sum(cp.power(f, 3)) + slopes @ f)
+    point = np.array([-1e-13, 2 / 3, 1 / 3])
+    assert certify(Problem(loss, [SumsTo(1.0)]), F[:3], point).is_optimal(1e-8)
+
+
+REGIONS = {
+    "inverse": lambda f: cp.inv_pos(f[0]) <= 5,
+    "inverse square": lambda f: cp.power(f[0], -2) <= 25,
+    "quotient": lambda f: cp.quad_over_lin(1.0, f[0]) <= 5,
+    "logarithm": lambda f: cp.log(f[0]) >= np.log(0.2),
+    "logarithm after another": lambda f: [f[1] <= 5, cp.log(f[0]) >= np.log(0.2)],
+}
+
+
+@pytest.mark.parametrize("name", REGIONS)
+def test_a_point_outside_the_domain_of_a_constraint_is_no_answer(name):
+    """All of these state f_0 >= 0.2, and numpy's numbers at -1 are below their limits, or NaN."""
+    far = np.array([-1.0, 2.0])
+    problem = Problem(losses.LeastSquares(), [CustomConstraint(REGIONS[name]), SumsTo(1.0)])
+    assert problem.constraints[0].violation(far) == np.inf
+    assert_allclose(problem.solve(far).frequencies, [0.2, 0.8], atol=SOLVER["CLARABEL"])
+    x = cp.Variable(2)
+    forms = CustomConstraint(REGIONS[name]).forms(x, {})
+    objective = cp.Minimize(cp.sum(x))
+    program = certify(cp.Problem(objective, [*forms, cp.sum(x) == 1]), {x: far})
+    assert program.violation == np.inf
+
+
+def test_an_odd_power_of_a_negative_number_violates_by_its_distance():
+    cube = CustomConstraint(lambda f: cp.power(f[0], 3) <= 0.5)
+    assert cube.violation(np.array([[-0.25, 1.0], [0.5, 1.0]])).tolist() == [0.25, 0.0]
+
+
+def test_a_program_is_not_certified_outside_the_domain_of_its_objective():
+    x = cp.Variable(3)
+    program = cp.Problem(cp.Minimize(cp.sum(cp.power(x, -2))), [x >= -1, x <= 1])
+    certificate = certify(program, {x: np.full(3, -1.0)})
+    assert certificate.gap == np.inf
+    assert "outside the domain" in certificate.reason
+    assert certify(program, {x: np.ones(3)}).is_optimal(1e-8)

@@ -15,6 +15,7 @@ from ldpopt.expressions import (
     accepts,
     built,
     fingerprint,
+    outside_domain,
     parameters_of,
     require_numbers,
     require_values,
@@ -235,13 +236,21 @@ class StatedConstraint(Constraint):
         return (type(self), fingerprint(self._forms, named))
 
     def violation(self, f: Array) -> Array:
-        """Return the largest violation that cvxpy measures."""
+        """Return the largest violation that cvxpy measures, or distance from a function's domain.
+
+        Infinite beyond a pole, and where a function is not defined.
+        """
         result = np.zeros(f.shape[:-1])
         # cvxpy measures at the value of a variable, so one trial at a time.
         for trial in np.ndindex(f.shape[:-1]):
             self._variable.save_value(f[trial])
-            sizes = [float(np.max(form.violation())) for form in self._numeric]
-            result[trial] = max(sizes, default=0.0)
+            sizes = [0.0]
+            for form in self._numeric:
+                # NaN: a function is not defined at the point.
+                with np.errstate(all="ignore"):
+                    measured = np.nan_to_num(form.violation(), nan=np.inf)
+                sizes += [float(np.max(measured)), outside_domain(form)]
+            result[trial] = max(sizes)
         return result
 
     def __repr__(self) -> str:

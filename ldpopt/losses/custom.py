@@ -17,6 +17,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.expressions import (
     built,
     fingerprint,
+    outside_domain,
     parameters_of,
     require_numbers,
     require_values,
@@ -41,6 +42,9 @@ _PROBE = 8
 
 # By how much the values of an expression of numbers and of one of parameters may differ.
 _ROUNDING = 1e-9
+
+# How far outside of a function's domain rounding may leave a value, relative to the largest one.
+_AT_END = 1e-8
 
 
 class Custom(Loss):
@@ -332,7 +336,9 @@ class StatedLoss(Loss):
             self._f.save_value(f[trial])
             with np.errstate(all="ignore"):
                 number = expression.value
-            result[trial] = np.inf if number is None or np.isnan(number) else float(number)
+            is_number = number is not None and not np.isnan(number)
+            is_finite = is_number and _is_inside(expression, f[trial])
+            result[trial] = float(number) if is_finite else np.inf
         return result
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
@@ -345,7 +351,10 @@ class StatedLoss(Loss):
             expression = self._at(estimate[trial])
             ranges = enclosure(expression, self._f, f[trial])
             if ranges is None:
-                result[trial] = _subgradient(expression, self._f, f[trial])
+                self._f.save_value(f[trial])
+                is_inside = _is_inside(expression, f[trial])
+                slopes = _subgradient(expression, self._f, f[trial]) if is_inside else np.nan
+                result[trial] = slopes
             else:
                 result[trial] = ranges.gradient
         return result
@@ -462,6 +471,14 @@ def _count_of_arguments(build: Callable[..., Any]) -> int:
         )
     # What has a default is the function's own, as in ``lambda f, y, c=c: ...``.
     return max(len(needed), 1)
+
+
+def _is_inside(expression: cp.Expression, f: Array) -> bool:
+    """Return whether f, the value of the variable, is in the domain of an expression.
+
+    Rounding may leave a value outside that a solver means to be at the end.
+    """
+    return outside_domain(expression) <= _AT_END * float(np.max(np.abs(f)))
 
 
 def _subgradient(expression: cp.Expression, variable: cp.Variable, point: Array) -> Array:

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.closed_form.units import own_unit
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
+from ldpopt.expressions import outside_domain
 from ldpopt.solve.certificate import shown
 from ldpopt.solve.certificate.bounds.dual import EPS, usable
 from ldpopt.solve.certificate.bounds.evidence import SMALLEST_SCALE, VANISHING
@@ -181,15 +182,19 @@ def certify_program(
     """
     _require_convex(problem)
     values = _checked(problem, point)
-    with _holding(values):
+    # Outside of domains numpy would warn of what is stated below.
+    with _holding(values), np.errstate(all="ignore"):
         value = _number(problem.objective.value)
         violation = _violation(problem, values)
+        outside = outside_domain(problem.objective.expr)
     size = max([1.0, *(float(np.max(np.abs(v), initial=0.0)) for v in values.values())])
     sign = -1.0 if _is_maximised(problem) else 1.0
     nothing = ProgramCertificate(np.inf, violation, value, -sign * np.inf, np.inf, size)
     reason = _approximation(problem)
     if not np.isfinite(value):
         reason = f"the objective is {value} at the point"
+    elif outside > _OUTSIDE * size:
+        reason = "the objective is infinite at the point, outside the domain of its functions"
     if reason:
         return _with(nothing, reason=reason)
 
@@ -330,6 +335,7 @@ def _violation(problem: cp.Problem, values: Mapping[cp.Variable, Any]) -> float:
         violation = np.asarray(constraint.violation())
         # NaN: an expression that is not defined at the point.
         sizes.append(float(np.max(np.nan_to_num(violation, nan=np.inf), initial=0.0)))
+        sizes.append(outside_domain(constraint))
     for variable, value in values.items():
         if value.size:
             sizes += _outside_attributes(variable, value)
