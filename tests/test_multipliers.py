@@ -192,6 +192,7 @@ OWN_LOSSES = {
     "quartic": lambda f, y: cp.sum(cp.power(f - y, 4)),
     "logistic": lambda f, y: cp.sum(cp.logistic(5 * (f - y))),
     "relative entropy": lambda f, y: cp.sum(cp.rel_entr(f, CENTRE)) + cp.sum_squares(f - y),
+    "flat": lambda f, y: np.array([3.0, -1.0, 0.5, 2.0, -2.0, 1.0]) @ f,
 }
 ROW = np.arange(6.0)
 OWN_SETS = {
@@ -241,6 +242,17 @@ def test_what_is_left_under_curved_constraints_counts_at_the_point_itself(loss, 
     size = np.max(np.abs(solution.problem.loss.gradient(solution.frequencies, solution.start)))
     stated = float(solution.certificate.stationarity)
     assert stated == pytest.approx(left_at_point(solution, further), rel=1e-6, abs=1e-12 * size)
+
+
+def test_a_point_where_rounding_hides_the_curvature_has_multipliers_of_its_bounds():
+    """Beside data of hundreds a step from 1e-9 is lost, though the gradient is known."""
+    data = np.array([179.0, 133.0, 299.0, 300.0, 215.0, 230.0])
+    problem = Problem(losses.Custom(lambda f: cp.log_sum_exp((f - data) / 300)), [NonNegative()])
+    point = np.full(6, 1e-9)
+    certificate = certify(problem, data, point)
+    slopes = problem.at(data).loss.gradient(point, problem.accept(data))
+    assert certificate.stationarity <= MULTIPLIER * slopes.max()
+    assert_allclose(certificate.duals["NonNegative"], slopes, rtol=MULTIPLIER)
 
 
 def test_variables_that_rows_need_are_no_values_of_the_point():

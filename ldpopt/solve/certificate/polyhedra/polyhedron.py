@@ -207,9 +207,11 @@ def _within(
     if isinstance(tangent, MixedLoss):
         around = own_slopes.Surroundings.of(loss, estimate, f)
         result = _of_mixed(tangent, around, rows, source, bounds, sufficient)
-        if around is None:
+        # A loss that is flat, or seems to be so beside rounding, has a gradient all the same.
+        here = own_slopes.known_at(loss, estimate, f) if around is None else around.here
+        if here is None:
             return result
-        return _at_point(result, Place(around.here.gradient, f, bounds, rows, source))
+        return _at_point(result, Place(here.gradient, f, bounds, rows, source))
     scale = Scale.of(tangent, value, sufficient)
     if not source.curved:
         proof = _best_proof(tangent, rows, bounds, scale, with_programs=d < LONG_FOR_PROGRAMS)

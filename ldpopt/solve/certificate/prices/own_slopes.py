@@ -144,7 +144,7 @@ class Surroundings(NamedTuple):
 
     @classmethod
     def of(cls, loss: Loss, estimate: FrequencyEstimate, f: Array) -> Surroundings | None:
-        """Return them, None where the loss has no gradient that is known."""
+        """Return them; None where the loss has no gradient that is known, or a flat one."""
         enclosed = loss.enclosed(estimate)
         if enclosed is None:
             return None
@@ -160,6 +160,12 @@ class Surroundings(NamedTuple):
         stake = 0.0 if at_zero is None else abs(here.value - at_zero.value)
         size = abs(here.value) + float(absolute_sum(here.gradient, f)) + stake
         return cls(enclosed, f, here, is_sum, steep, size)
+
+
+def known_at(loss: Loss, estimate: FrequencyEstimate, f: Array) -> Enclosure | None:
+    """Return value and gradient of a loss at a point with their errors, None if they are unknown."""
+    enclosed = loss.enclosed(estimate)
+    return None if enclosed is None else enclosed(f)
 
 
 def best_beside(
