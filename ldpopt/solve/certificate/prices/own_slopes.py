@@ -163,7 +163,7 @@ class Surroundings(NamedTuple):
 
 
 def known_at(loss: Loss, estimate: FrequencyEstimate, f: Array) -> Enclosure | None:
-    """Return value and gradient of a loss at a point with their errors, None if they are unknown."""
+    """Return value and gradient of a loss at a point with errors, None if they are unknown."""
     enclosed = loss.enclosed(estimate)
     return None if enclosed is None else enclosed(f)
 
