@@ -314,3 +314,23 @@ def test_kinks_of_a_constraint_have_slopes_of_their_own():
     solution = problem.solve(np.array(SIX), path="conic")
     assert np.any(np.abs(solution.frequencies - CENTRE) < 1e-6)
     assert solution.certificate.stationarity <= MULTIPLIER * np.max(np.abs(CENTRE - SIX))
+
+
+def test_values_nearly_at_0_in_a_divergence_have_the_slope_of_their_logarithm():
+    """A proof may take any slope there; what the logarithm does not explain the bound does."""
+    estimate = np.array([0.8, -0.9, 0.5, 0.6, -0.7, 0.2])
+    huber = losses.Custom(lambda f, y: cp.sum(cp.huber(10 * (f - y), 0.5)))
+    for loss in (LeastSquares(), huber):
+        sets = [NonNegative(), SumsTo(1.0), Near(CENTRE, 1.0, "kl")]
+        solution = Problem(loss, sets).solve(estimate, path="conic")
+        certificate = solution.certificate
+        f = solution.frequencies
+        assert 0 < f.min() < 1e-9
+        slopes = solution.problem.loss.gradient(f, solution.start)
+        left = slopes + certificate.sum_multiplier - certificate.bound_multipliers
+        left = left - np.log(f / CENTRE) * certificate.duals["Near"]
+        size = np.max(np.abs(slopes))
+        assert np.max(np.abs(left)) <= certificate.stationarity + 1e-12 * size
+        assert certificate.stationarity <= MULTIPLIER * size
+        assert np.max(certificate.bound_multipliers * f) <= certificate.complementarity
+        assert certificate.complementarity <= 1e-8 * size

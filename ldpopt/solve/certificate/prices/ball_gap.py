@@ -117,6 +117,9 @@ def _explained(proof: Proof, case: Case) -> Explanation:
     with np.errstate(invalid="ignore"):
         product = np.abs(usable(mu * slack(ball, proof.normal, point).bound))
     complementarity = np.maximum(plain.complementarity, product)
+    if ball.norm == "kl":
+        plain = _with_slopes_of_logarithms(plain, proof, ball, point)
+        complementarity = np.maximum(complementarity, plain.complementarity)
     if ball.norm != 1:
         # As cvxpy's multiplier of the ball: there the radius counts d times.
         of_trials = [[of_trial / d] for of_trial in mu.ravel()]
@@ -131,6 +134,28 @@ def _explained(proof: Proof, case: Case) -> Explanation:
     rows = np.concatenate([from_above, from_below, -price, np.zeros(point.shape)], axis=-1)
     return plain._replace(
         complementarity=complementarity, row_multipliers=rows, row_sizes=(rows.shape[-1],)
+    )
+
+
+def _with_slopes_of_logarithms(
+    plain: Explanation, proof: Proof, ball: Ball, point: Array
+) -> Explanation:
+    """Return the multipliers beside the divergence's own slopes, where a proof has others.
+
+    Nearly at 0 the proof takes any slope in place of log(f/r), and at the point itself the
+    multiplier of the bound 0 takes the rest. Of 0 itself no logarithm is known.
+    """
+    is_known = (point > 0) & (ball.reference > 0)
+    ratio = np.divide(point, ball.reference, out=np.ones(point.shape), where=is_known)
+    missed = np.where(is_known, np.log(ratio) - proof.normal, 0.0)
+    rest = usable(proof.mu[..., None] * missed)
+    share = np.maximum(rest, 0.0)
+    left = np.max(share - rest, axis=-1)
+    products = np.max(share * np.maximum(point, 0.0), axis=-1)
+    return plain._replace(
+        bound_multipliers=plain.bound_multipliers + share,
+        stationarity=np.maximum(plain.stationarity, left),
+        complementarity=np.maximum(plain.complementarity, products),
     )
 
 
