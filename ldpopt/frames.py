@@ -82,11 +82,19 @@ def column_of(frame: Any) -> Column:
     if label is not None:
         labels = tuple(map(str, columns[label].tolist()))
     # Row numbers that pandas makes up are no labels.
-    elif hasattr(frame, "index") and type(frame.index).__name__ != "RangeIndex":
+    elif hasattr(frame, "index") and not _is_made_up(frame.index):
         labels = tuple(map(str, frame.index))
     if labels is not None:
         _require_distinct(labels)
     return Column(names[number], columns[number], labels)
+
+
+def _is_made_up(index: Any) -> bool:
+    """Return whether an index is the one that pandas makes by itself, 0 to d - 1.
+
+    A series that is reversed or sliced keeps a range too, but one that names where each row was.
+    """
+    return type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1)
 
 
 def may_have_labels(values: Any) -> bool:
@@ -106,7 +114,7 @@ def labels_of(values: Any) -> tuple[str, ...] | None:
     """
     if is_frame(values):
         return column_of(values).labels
-    if not is_from(values, "Series", "pandas") or type(values.index).__name__ == "RangeIndex":
+    if not is_from(values, "Series", "pandas") or _is_made_up(values.index):
         return None
     return tuple(map(str, values.index))
 
@@ -154,7 +162,7 @@ class Labelled:
         """Return the matrix of a DataFrame of pandas with the names of its columns, or None."""
         if not is_from(frame, "DataFrame", "pandas"):
             return None
-        if type(frame.columns).__name__ == "RangeIndex":
+        if _is_made_up(frame.columns):
             return None
         return cls(what, np.array(frame), tuple(map(str, frame.columns)))
 

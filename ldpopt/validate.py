@@ -353,6 +353,10 @@ def distinct_indices(what: str, indices: ArrayLike) -> NDArray[np.int64]:
     """
     given = rectangular(what, indices)
     no_labels(what, indices)
+    if given.dtype == np.bool_:
+        raise InvalidTypeError(
+            f"{what} must be an array of numbers, got an array of bool: pass np.flatnonzero(...)"
+        )
     # What has no entries has no type either: numpy takes an empty list for floats.
     given = given if given.size else np.empty(0, dtype=np.int64)
     checked = whole_numbers(what, given, low=0, high=INDEX_BOUND)

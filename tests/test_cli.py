@@ -178,6 +178,12 @@ def test_a_size_at_the_limits_is_taken(monkeypatch):
     assert sizes == [2, 10_000_000]
 
 
+def test_a_solver_that_cvxpy_knows_and_that_is_missing_is_not_called_unknown(monkeypatch):
+    monkeypatch.setattr("ldpopt.solve.programs.solvers.installed_solvers", lambda: ("CLARABEL",))
+    result = run("compare", "--solvers", "mosek")
+    assert "the solver MOSEK is not installed (installed here: CLARABEL): install it" in result.err
+
+
 def test_only_similar_names_of_solvers_are_suggested():
     result = run("compare", "--solvers", "FOO")
     assert "unknown solver 'FOO' (installed here: " in result.err

@@ -145,6 +145,8 @@ def test_numbers_need_no_heading_and_parts_are_added_to_a_folder(tmp_path):
     ("content", "words"),
     [
         ("value\nblue\npink\n", "line 3: 'pink'"),
+        ("value\nBlue \n", "'Blue ' is not in the domain of 4 values: did you mean 'blue'?"),
+        ("value,count\nblue,7\n", "has a column 'count', and each row is one user here"),
         ("value\nblue\n\nblue\n", "line 3: ''"),
         ("blue\nblue\nrot\n", "line 3: 'rot'"),
         ("pink\nblue\n", "line 1: 'pink' is neither the heading 'value' nor"),
@@ -157,6 +159,8 @@ def test_numbers_need_no_heading_and_parts_are_added_to_a_folder(tmp_path):
     ],
     ids=[
         "unknown",
+        "another case",
+        "counts",
         "blank",
         "no heading",
         "misspelt first",
@@ -431,9 +435,10 @@ def test_python_reads_counts_with_a_list_of_labels(tmp_path):
     ("content", "words"),
     [
         ("value,count\n0,1\n1,2\n2,3\n", "no count of the value '3'"),
-        (COUNTS + "0,5\n", "'0' is twice"),
+        (COUNTS + "0,5\n", "'0' is there twice"),
         (COUNTS.replace("\n", ",9\n").replace("count,9", "count,count"), "more than one column"),
-        (COUNTS + "4,5\n", "'4' is not in the domain"),
+        (COUNTS + "4,5\n", "'4' is not in the domain of 4 values"),
+        (COUNTS + "tea,5\n", "not in the domain of 4 values; name them by --domain FILE"),
         (
             COUNTS.replace("50", "-3"),
             "line 3: the count of the value '0' must be a whole number >= 0, found '-3'",
@@ -450,7 +455,7 @@ def test_python_reads_counts_with_a_list_of_labels(tmp_path):
         (COUNTS.replace("50", "5,0"), "line 3: expected 2 columns (value,count), found 3 in '0,5"),
         (COUNTS.replace("50", "9" * 5000), f"the value '0' is {'9' * 30}... (5000 digits), and"),
         (COUNTS.replace("50", "9" * 20), f"{'9' * 20}, and a count is at most 4,611,686,018"),
-        (COUNTS.replace("value", "label"), "got 'label,count': name its columns so"),
+        (COUNTS.replace("value", "label"), "got 'label,count': its first line must name them"),
         (COUNTS.replace(",", ";"), "got 'value;count': separate columns by commas"),
         ("", "counts.csv is empty"),
         ('value,count,"{""sha256"""', "the header in its first line is not JSON"),
@@ -460,6 +465,7 @@ def test_python_reads_counts_with_a_list_of_labels(tmp_path):
         "twice",
         "two columns of counts",
         "outside",
+        "label without a list",
         "negative",
         "fraction",
         "half",
@@ -625,7 +631,7 @@ def test_labels_in_another_order_are_refused(world):
     [
         ("l.txt", "a\n\nb", "label 2 is empty"),
         ("l.txt", "a\nb\na", "label 3 is 'a', and so is label 1"),
-        ("l.txt", "a", "has 1 labels"),
+        ("l.txt", "a,b", "has 1 labels: a domain has at least 2 values, each on a line of its own"),
         ("l.json", '{"a": 1}', "JSON list"),
         ("l.json", "[1, 2]", "JSON list"),
         ("l.json", "[", "not JSON"),

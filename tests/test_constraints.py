@@ -246,7 +246,10 @@ REFUSED = {
     "rows of parents": (lambda: Hierarchy([[0, 1], [2]]), "parents must be a rectangular array"),
     "negative index": (lambda: Fixed([-1], [1]), r"indices must be >= 0, found -1 at index 0$"),
     "half an index": (lambda: Fixed([0.5], [1]), "indices must be whole numbers, found 0.5"),
-    "boolean index": (lambda: Fixed([True], [1]), "indices must be an array of numbers"),
+    "boolean index": (
+        lambda: Fixed(np.array([True, False]), [1]),
+        r"must be an array of numbers, got an array of bool: pass np\.flatnonzero\(\.\.\.\)$",
+    ),
     "fewer values": (lambda: Fixed([0, 1], [1]), "values must be 2 finite numbers"),
     "NaN value": (lambda: Fixed([0, 1], [1, NAN]), "values must be 2 finite numbers"),
     "infinite value": (lambda: Fixed([0], [INF]), "values must be 1 finite numbers"),

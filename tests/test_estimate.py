@@ -112,6 +112,12 @@ def test_huge_finite_frequencies_are_kept():
         ),
         (50, 100, InvalidInputError, r"counts must have 3 values on the last axis, got shape \(\)"),
         ([], 100, InvalidInputError, "counts must have 3 values on the last axis"),
+        (
+            [0.5, 0.2, 1.0],
+            100,
+            InvalidInputError,
+            r"found 0\.5 at index 0; shares of the reports are multiplied by n first",
+        ),
         (["50", "25"], 100, InvalidTypeError, "an array of numbers, got an array of text"),
         (
             np.array([50, 25, 25], dtype=object),

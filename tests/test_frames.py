@@ -15,7 +15,15 @@ SIMPLEX = Problem(losses.LeastSquares(), [constraints.NonNegative(), constraints
 
 
 class RangeIndex:
-    """The index that pandas makes by itself."""
+    """The index that pandas makes by itself, and what is left of it after a slice."""
+
+    def __init__(self, rows):
+        self._rows = rows
+        self.start = rows.start
+        self.step = rows.step
+
+    def __iter__(self):
+        return iter(self._rows)
 
 
 class Columns:
@@ -35,7 +43,8 @@ def _pandas(data, index=None):
     columns = [np.array(column) for column in data.values()]
     frame.iloc = Columns(columns)
     frame.shape = (len(columns[0]), len(columns))
-    frame.index = RangeIndex() if index is None else list(index)
+    index = range(len(columns[0])) if index is None else index
+    frame.index = RangeIndex(index) if isinstance(index, range) else list(index)
     return frame
 
 
@@ -59,6 +68,27 @@ def _real_polars(data, index=None):
 
 
 KINDS = [_pandas, _polars, _real_pandas, _real_polars]
+
+
+@pytest.mark.parametrize("frame", [_pandas, _real_pandas])
+def test_a_frame_whose_rows_were_reversed_or_sliced_goes_by_the_numbers_of_its_rows(frame):
+    """pandas keeps a range as the index, which is no longer the one that it made by itself."""
+    reversed_rows = frame({"count": [20, 30, 50]}, index=range(2, -1, -1))
+    raw = oracles.GRR(epsilon=1.0, d=3).estimate(reversed_rows, n=100)
+    assert raw.labels == ("2", "1", "0")
+    assert FrequencyEstimate(frame({"share": [0.3, 0.2]}, index=range(1, 3))).labels == ("1", "2")
+
+
+def test_a_series_that_was_reversed_goes_by_the_numbers_of_its_rows():
+    pandas = pytest.importorskip("pandas", reason="pandas is an optional package")
+    estimate = FrequencyEstimate([0.5, 0.3, 0.2], labels=["0", "1", "2"])
+    truth = pandas.Series([0.5, 0.3, 0.2])
+    for given in (truth, truth[::-1]):
+        assert metrics.mean_squared_error(estimate, given) == 0
+    columns = pandas.DataFrame([[1.0, -1.0, 0.0]]).iloc[:, ::-1]
+    equal = constraints.Linear(columns, 0.0, 0.0)
+    problem = Problem(losses.LeastSquares(), [constraints.SumsTo(1.0), equal])
+    assert problem.solve(estimate).frequencies == pytest.approx([0.4, 0.4, 0.2])
 
 
 @pytest.mark.parametrize("frame", KINDS)

@@ -111,6 +111,14 @@ def test_labels_go_from_a_data_set_to_the_candidates_of_a_study():
     assert data.collect(OUE, rng=0, trials=3).frequencies.shape == (3, 4)
 
 
+def test_an_oracle_of_another_domain_and_a_class_are_refused_by_name():
+    data = datasets.Dataset("pets", [700, 200, 100, 50], tuple(PETS), "")
+    with pytest.raises(InvalidInputError, match="the oracle has d = 5 values, and this data set 4"):
+        data.collect(oracles.OUE(1.0, 5))
+    with pytest.raises(InvalidTypeError, match=r"oracle must be one of ldpopt\.oracles, such as"):
+        data.collect(oracles.OUE)
+
+
 def test_a_set_of_labels_that_the_estimate_does_not_have_is_named():
     with pytest.raises(InvalidInputError, match="set 'pets' has 'hen', which is no label"):
         RAW.query({"pets": ["cat", "hen"]})

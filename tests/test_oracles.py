@@ -863,3 +863,11 @@ def test_labels_pass_through_the_client():
 def test_labels_that_cannot_be_right_are_named(values, labels, words):
     with pytest.raises((InvalidInputError, InvalidTypeError), match=words):
         GRR(1.0, 3).perturb(values, labels=labels)
+
+
+def test_reports_whose_bits_are_not_packed_have_a_remedy():
+    bits = np.array([[1, 0, 0, 1], [0, 1, 0, 0]])
+    oracle = oracles.OUE(epsilon=1.0, d=4)
+    with pytest.raises(InvalidInputError, match=r"by np\.packbits\(reports, axis=1\)"):
+        oracle.support_counts(bits)
+    assert oracle.support_counts(np.packbits(bits, axis=1)).tolist() == [1, 1, 0, 1]

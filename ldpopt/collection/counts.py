@@ -257,7 +257,7 @@ def _column(path: Path, lines: Sequence[str], labels: Labels) -> NDArray[np.int6
         _require_width(place, row, heading)
         value = row[at_value]
         if counts.get(value) != -1:
-            what = "twice" if value in counts else "not in the domain"
+            what = "there twice" if value in counts else labels.lacks(value)
             raise InvalidInputError(f"{place}: the value {value!r} is {what}")
         counts[value] = _count(f"{place}: the count of the value {value!r}", row[at_count].strip())
     missing = [value for value, count in counts.items() if count < 0]
@@ -280,7 +280,7 @@ def _require_width(place: str, row: list[str], heading: list[str]) -> None:
 def _places_of_columns(path: Path, heading: list[str]) -> tuple[int, int]:
     """Return where rows have their value and their count, each of which a heading names once."""
     if not set(_NAMES) <= set(heading):
-        remedy = other_separator(heading) or ": name its columns so"
+        remedy = other_separator(heading) or ": its first line must name them, as in value,count"
         raise InvalidInputError(
             f"{path} needs the columns value and count, got {','.join(heading)!r}{remedy}"
         )

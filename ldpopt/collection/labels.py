@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from csv import Error, reader
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +24,7 @@ from ldpopt.collection.untrusted import check_regular, parse_json, read_text
 from ldpopt.errors import InvalidInputError, not_utf8, other_separator
 
 VALUE = "value"
+_COUNT = "count"
 
 _ROWS = 1 << 16  # rows of Parquet read at a time
 _WIDTH = 64  # bytes of a label: eight times as many are allowed on average, and a client id
@@ -62,7 +63,8 @@ class Labels:
         # After the check of each label, whose message says more.
         if len(labels) < 2:
             raise InvalidInputError(
-                f"{text} has {len(labels)} labels: a domain has at least 2 values"
+                f"{text} has {len(labels)} labels: a domain has at least 2 values, each on a "
+                "line of its own"
             )
         return cls(len(labels), tuple(labels))
 
@@ -93,14 +95,21 @@ class Labels:
         """Return the index of a label; raise InvalidInputError if the domain lacks it."""
         at = self._places.get(name)
         if at is None:
-            hint = self._hint(name)
-            raise InvalidInputError(f"{name!r} is not in the domain of {self.d} values{hint}")
+            raise InvalidInputError(f"{name!r} is {self.lacks(name)}")
         return at
 
-    def _hint(self, name: object) -> str:
-        """Return what to do about a name that is missing because no value has one."""
+    def lacks(self, name: object) -> str:
+        """Return that the domain lacks a name, and what to do about it, for messages."""
         is_word = isinstance(name, str) and not name.isdecimal()
-        return "; name them by --domain FILE" if is_word and self.texts is None else ""
+        hint = ""
+        if is_word and self.texts is None:
+            hint = "; name them by --domain FILE"
+        elif is_word and self.texts is not None:
+            # Most labels that are not known differ in case or by a blank.
+            plain = str(name).strip().lower()
+            near = next((text for text in self.texts if text.strip().lower() == plain), None)
+            hint = f": did you mean {near!r}?" if near is not None else ""
+        return f"not in the domain of {self.d} values{hint}"
 
     @cached_property
     def _places(self) -> dict[str, int]:
@@ -137,8 +146,7 @@ class Labels:
         is_number = isinstance(member, int) and not isinstance(member, bool)
         if not is_number or not 0 <= member < self.d:
             raise InvalidInputError(
-                f"{path}: {member!r} in set {set_name!r} is not in the domain of {self.d} values"
-                f"{self._hint(member)}"
+                f"{path}: {member!r} in set {set_name!r} is {self.lacks(member)}"
             )
         if self._places.get(str(member), member) != member:
             raise InvalidInputError(
@@ -162,8 +170,8 @@ def read_values(path: Path, labels: Labels) -> Iterator[tuple[NDArray[np.int64],
     Raises
     ------
     InvalidInputError
-        If the file cannot be read, has other columns, or a value is not in the domain; the first
-        such line or row is named.
+        If the file cannot be read, has other columns, is a table of counts, or a value is not in
+        the domain; the first such line or row is named.
     """
     is_parquet = path.suffix.lower() == ".parquet"
     place, first, batches = _parquet_values(path) if is_parquet else _csv_values(path, labels)
@@ -173,9 +181,9 @@ def read_values(path: Path, labels: Labels) -> Iterator[tuple[NDArray[np.int64],
             # An index below 0 stands for a label that the domain does not have.
             if (values < 0).any():
                 at = int(np.argmax(values < 0))
+                name = column[at].as_py()
                 raise InvalidInputError(
-                    f"{path}, {place} {first + at}: {column[at].as_py()!r} is not in the domain of "
-                    f"{labels.d} values"
+                    f"{path}, {place} {first + at}: {name!r} is {labels.lacks(name)}"
                 )
             yield values, ids
             first += len(values)
@@ -219,6 +227,7 @@ def _parquet_values(path: Path) -> tuple[str, int, Batches]:
             f"{path}: the column {VALUE!r} must hold text or whole numbers, found {kind}; with "
             "missing values pandas makes floats of whole numbers"
         )
+    _refuse_counts(path, schema.names)
     columns = [name for name in (VALUE, CLIENT_ID) if name in schema.names]
 
     def batches() -> Batches:
@@ -231,6 +240,15 @@ def _parquet_values(path: Path) -> tuple[str, int, Batches]:
                 yield texts, batch.column(CLIENT_ID) if CLIENT_ID in columns else None
 
     return "row", 0, batches()
+
+
+def _refuse_counts(path: Path, names: Sequence[str]) -> None:
+    """Raise an InvalidInputError for a table of counts: each row of it would be one user."""
+    if _COUNT in names:
+        raise InvalidInputError(
+            f"{path} has a column {_COUNT!r}, and each row is one user here: repeat every value as "
+            "often as it was counted, or leave the column out if the rows are users"
+        )
 
 
 def _heading(path: Path, labels: Labels) -> tuple[list[str], bool]:
@@ -252,6 +270,7 @@ def _heading(path: Path, labels: Labels) -> tuple[list[str], bool]:
         for name in first:
             if first.count(name) > 1:
                 raise InvalidInputError(f"{path} has more than one column {name!r}")
+        _refuse_counts(path, first)
         return first, True
     if len(first) > 1:
         raise InvalidInputError(

@@ -248,9 +248,15 @@ class Dataset:
         >>> raw.n == data.n, raw.labels == data.labels
         (True, True)
         """
-        if not hasattr(oracle, "simulate_counts"):
+        # A class has the methods too.
+        if isinstance(oracle, type) or not hasattr(oracle, "simulate_counts"):
             raise InvalidTypeError(
                 f"oracle must be one of ldpopt.oracles, such as OUE(1.0, {self.d}), got {oracle!r}"
+            )
+        if oracle.d != self.d:
+            raise InvalidInputError(
+                f"the oracle has d = {oracle.d} values, and this data set {self.d}: make the "
+                f"oracle with d={self.d}"
             )
         counts = oracle.simulate_counts(self.counts, rng, trials)
         return oracle.estimate(counts, self.n, labels=self.labels)

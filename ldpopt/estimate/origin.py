@@ -74,8 +74,7 @@ def checked_counts(counts: ArrayLike, n: int, oracle: PureProtocol) -> NDArray[A
         If one is not a whole number in 0 .. n, there are not d of them, or their sum is not that
         of reports which each support as many values.
     """
-    what = f"counts of {n:,} reports"
-    whole = validate.whole_numbers(what, numbers_of(counts), low=0, high=n)
+    whole = _whole_counts(f"counts of {n:,} reports", numbers_of(counts), n)
     if whole.ndim == 0 or whole.shape[-1] != oracle.d:
         raise InvalidInputError(
             f"counts must have {oracle.d} values on the last axis, got shape {whole.shape}"
@@ -85,6 +84,20 @@ def checked_counts(counts: ArrayLike, n: int, oracle: PureProtocol) -> NDArray[A
     else:
         _warn_of_implausible_sums(whole, n, oracle)
     return whole
+
+
+def _whole_counts(what: str, counts: ArrayLike, n: int) -> NDArray[np.int64]:
+    """Return whole numbers in 0 .. n; the error for frequencies says where these belong."""
+    try:
+        return validate.whole_numbers(what, counts, low=0, high=n)
+    except InvalidInputError as error:
+        # As they came: what is no array of numbers has been refused by another class.
+        if np.all(np.abs(np.asarray(counts)) <= 1):
+            raise InvalidInputError(
+                f"{error}; shares of the reports are multiplied by n first, and estimated "
+                "frequencies go into FrequencyEstimate(frequencies, n=..., oracle=...)"
+            ) from None
+        raise
 
 
 def _check_sums(counts: NDArray[Any], n: int, oracle: PureProtocol) -> None:

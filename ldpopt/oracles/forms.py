@@ -238,6 +238,11 @@ class BitsForm(ReportForm):
 
     def check(self, reports: Reports) -> None:
         """Raise an error unless the reports are bytes with no bit beyond the domain."""
+        if reports.ndim == 2 and reports.shape[1] == self.d > self.width:
+            raise InvalidInputError(
+                f"reports of this oracle have shape (n, {self.width}), got {reports.shape}, one "
+                "number per value: pack the bits by np.packbits(reports, axis=1)"
+            )
         _check_integers(reports, high=255, columns=self.width)
         stray = reports[:, -1] & self.padding != 0
         if stray.any():

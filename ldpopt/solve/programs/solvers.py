@@ -160,7 +160,19 @@ def installed(name: str) -> str:
     extra = ""
     if record is not None and record.extra is not None:
         extra = f"; {wanted} comes with: pip install 'ldpopt[{record.extra}]'"
-    raise SolverError(f"unknown solver {name!r}{hint} (installed here: {', '.join(names)}{extra})")
+    here = f"(installed here: {', '.join(names)}{extra})"
+    if wanted in _known_to_cvxpy():
+        raise SolverError(
+            f"the solver {wanted} is not installed {here}: install it, or name another"
+        )
+    raise SolverError(f"unknown solver {name!r}{hint} {here}")
+
+
+def _known_to_cvxpy() -> frozenset[str]:
+    """Return the names of all solvers that cvxpy has an interface to, installed or not."""
+    from cvxpy.reductions.solvers import defines
+
+    return frozenset([*defines.SOLVER_MAP_CONIC, *defines.SOLVER_MAP_QP])
 
 
 @dataclass(frozen=True)
