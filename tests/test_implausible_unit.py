@@ -11,9 +11,6 @@ from ldpopt.losses import LeastSquares
 
 PERCENT = [38.7, 40.2, 21.1]
 COUNTS = [387.0, 402.0, 211.0]
-# Raw estimates have negative values, and their sum has noise.
-RAW_PERCENT = [52.1, 31.0, 24.5, -4.2]
-RAW_COUNTS = [5210.4, 3101.8, 2449.9, -420.3]
 
 PROBLEM = Problem(LeastSquares(), [NonNegative(), SumsTo(1)])
 
@@ -33,20 +30,6 @@ def test_percent_is_noticed_once_in_the_callers_line(way):
     (warning,) = record
     assert str(warning.message).startswith("these frequencies sum to 100, a hundred times the tot")
     assert warning.filename == __file__
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_raw_estimates_in_percent_are_noticed(way):
-    with pytest.warns(ImplausibleUnitWarning, match=r"divide them by 100$") as record:
-        way(RAW_PERCENT)
-    assert "sum to 103.4, about a hundred times the total 1" in str(record[0].message)
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_estimated_counts_are_noticed(way):
-    with pytest.warns(ImplausibleUnitWarning, match=r"by the number of reports$") as record:
-        way(RAW_COUNTS)
-    assert "sum to 10341.8, more than a thousand times the total 1" in str(record[0].message)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -81,9 +64,7 @@ def test_the_total_is_that_of_the_problem():
         [1.0, 0.0, 2.0],  # whole numbers of a toy
         [3.0, 3.0, 3.5],
         [5.0, -1.0, 6.0],
-        [150.0, -150.0, 100.0],  # a sum of 100 of any signs
-        [3000.0, -3000.0, 1500.0],
-        [60.5, -2.5, 28.0],  # more than ten percent off
+        [50.0, -5.0, 55.0],  # a sum of 100 with a negative value: no percent
         [98.0, 0.5, 0.4],  # more than one percent off
         [700.5, 200.0, 30.0],
         [6e7],  # a single value is no domain
