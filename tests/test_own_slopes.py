@@ -191,6 +191,19 @@ def by_tangents(monkeypatch):
     return gap
 
 
+def points_beside(best, problem, name, y, lowest):
+    """Yield relative distances from a point, points there, and what no gap may be below."""
+    generator = np.random.default_rng(1)
+    for size in (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 0.3):
+        f = best * (1 + size * generator.uniform(-1, 1, D))
+        f = f / f.sum()
+        rise = exact_value(name, [exact(float(x)) for x in f], y) - lowest
+        # The sum of doubles is not exactly 1, nor are their rows and balls met exactly.
+        missed = mpmath.fsum(map(float, f)) - 1
+        slope = np.abs(problem.loss.gradient(f, y)).max()
+        yield size, f, rise - 2 * slope * abs(missed)
+
+
 @pytest.mark.parametrize("name", OWN)
 @pytest.mark.parametrize("where", SETS)
 def test_no_gap_is_below_the_exact_rise_and_those_near_the_minimum_are_close(
@@ -199,19 +212,12 @@ def test_no_gap_is_below_the_exact_rise_and_those_near_the_minimum_are_close(
     y = vector(D)
     problem = Problem(loss_of(name), SETS[where])
     best = problem.solve(y).frequencies
-    generator = np.random.default_rng(1)
     with mpmath.workdps(DIGITS):
         # A minimum is at most the loss of any member of the set; other points of it are near it.
         lowest = exact_value(name, feasible(best), y)
-        for size in (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 0.3):
-            f = best * (1 + size * generator.uniform(-1, 1, D))
-            f = f / f.sum()
+        for size, f, rise in points_beside(best, problem, name, y, lowest):
             gap = by_tangents(problem, y, f)
-            rise = exact_value(name, [exact(float(x)) for x in f], y) - lowest
-            # The sum of doubles is not exactly 1, nor are their rows and balls met exactly.
-            missed = mpmath.fsum(map(float, f)) - 1
-            slope = np.abs(problem.loss.gradient(f, y)).max()
-            assert gap >= rise - 2 * slope * abs(missed)
+            assert gap >= rise
             if size <= 1e-9:
                 present = problem.at(y)
                 start = present.accept(y)
