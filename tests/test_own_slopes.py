@@ -1,12 +1,14 @@
 """Own losses are proved by tangents beside the point: soundly, closely, and without programs."""
 
+from fractions import Fraction
+
 import cvxpy as cp
 import mpmath
 import numpy as np
 import pytest
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses
-from ldpopt.constraints import Custom, Linear, NonNegative, SumsTo
+from ldpopt.constraints import Bounds, Custom, Linear, NonNegative, SumsTo
 from ldpopt.solve.certificate.bounds.evidence import Evidence
 from ldpopt.solve.certificate.certificate import scale_of, terms_of
 from ldpopt.solve.certificate.cones.conic_program import ConicProgram
@@ -246,3 +248,26 @@ def test_a_point_that_is_no_minimum_is_not_certified():
     problem = Problem(loss_of("logistic"), SETS["ball"])
     f = np.full(D, 1 / D)
     assert not certify(problem, y, f).is_optimal(1e-3, relative=True)
+
+
+def test_a_program_pays_for_what_numpy_s_value_of_a_loss_rounds():
+    """Squares of small differences are as wrong as these: the sums that leave them are rounded."""
+    rng = np.random.default_rng(3)
+    box = [Bounds(-1e3, 1e3)]
+    for _ in range(12):
+        matrix = rng.normal(size=(2, 3))
+        target = rng.normal(size=2)
+        best = np.linalg.lstsq(matrix, target, rcond=None)[0]
+        f = best * (1 + 1e-7 * rng.uniform(-1, 1, 3))
+        loss = losses.Custom(lambda f, m=matrix, t=target: cp.sum_squares(m @ f - t))
+        gap = Fraction(float(certify(Problem(loss, box), best, f).gap))
+        squares = [_exact_squares(matrix, target, point) for point in (f, best)]
+        assert gap >= squares[0] - squares[1]
+
+
+def _exact_squares(matrix, target, point):
+    total = Fraction(0)
+    for row, goal in zip(matrix.tolist(), target.tolist(), strict=True):
+        products = [Fraction(a) * Fraction(x) for a, x in zip(row, point.tolist(), strict=True)]
+        total += (sum(products) - Fraction(goal)) ** 2
+    return total

@@ -206,9 +206,10 @@ def _within(
         bounds = Box(*(np.where(smooth.held, f, end) for end in bounds))
     if isinstance(tangent, MixedLoss):
         around = own_slopes.Surroundings.of(loss, estimate, f)
-        result = _of_mixed(tangent, around, rows, source, bounds, sufficient)
         # A loss that is flat, or seems to be so beside rounding, has a gradient all the same.
         here = own_slopes.known_at(loss, estimate, f) if around is None else around.here
+        value_error = 0.0 if here is None else here.value_error
+        result = _of_mixed(tangent, around, rows, source, bounds, sufficient, value_error)
         if here is None:
             return result
         return _at_point(result, Place(here.gradient, f, bounds, rows, source))
@@ -236,8 +237,12 @@ def _of_mixed(
     source: RowsOfTrials,
     bounds: Box,
     sufficient: float,
+    value_error: float,
 ) -> Evidence:
-    """Return the evidence of a loss with parts that may have shared kinks."""
+    """Return the evidence of a loss with parts that may have shared kinks.
+
+    Programs take numpy's value of the loss, in which differences may be wrong by ``value_error``.
+    """
     by_tangents = None if around is None else _beside(around, rows, source, bounds, sufficient)
     enough = 0.0 if around is None else sufficient * around.size
     if by_tangents is not None and by_tangents.gap <= enough:
@@ -246,6 +251,7 @@ def _of_mixed(
         return _unknown(tangent, rows, source) if by_tangents is None else by_tangents
     # Which slopes its kinks take is for a program to find.
     by_program = cone.evidence(tangent, rows, source, bounds, max(sufficient, TARGET))
+    by_program = by_program._replace(gap=by_program.gap + 2 * value_error)
     return _smaller(by_program, by_tangents)
 
 
