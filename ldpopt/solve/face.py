@@ -21,7 +21,7 @@ from ldpopt.losses.base import Totals
 from ldpopt.solve.certificate.bounds.competitors import domain_of_all, stated
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.polyhedra.rows import RowsOfTrials
-from ldpopt.solve.certificate.prices.active_rows import NormalEquations
+from ldpopt.solve.certificate.prices.normal_equations import NormalEquations
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.programs.program import LinearProgram
 

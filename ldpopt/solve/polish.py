@@ -23,10 +23,10 @@ from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.bounds.minorant import minorant
 from ldpopt.solve.certificate.polyhedra.rows import Rows, RowsOfTrials
 from ldpopt.solve.certificate.prices.active_rows import (
-    NormalEquations,
     explaining_multipliers,
     rows_at_bounds,
 )
+from ldpopt.solve.certificate.prices.normal_equations import NormalEquations
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.plan import Outcome
 from ldpopt.solve.programs.units import frequency_unit

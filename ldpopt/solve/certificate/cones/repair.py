@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.cones.conic_program import ConicProgram, Multipliers
-from ldpopt.solve.certificate.prices.active_rows import NormalEquations
+from ldpopt.solve.certificate.prices.normal_equations import NormalEquations
 
 Array = NDArray[np.float64]
 

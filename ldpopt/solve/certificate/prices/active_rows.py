@@ -6,7 +6,6 @@ least squares finds the multipliers to rounding, whatever found the point.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from ldpopt.constraints import LinearInequalities
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.bounds.minorant import Minorant, Tangent
+from ldpopt.solve.certificate.prices.normal_equations import NormalEquations
 from ldpopt.solve.programs.units import frequency_unit
 
 Array = NDArray[np.float64]
@@ -34,16 +34,6 @@ _SIGN = 1e-12
 # depend on each other. The steps below take its effect away again.
 _REGULAR = 1e-11
 _STEPS = 6
-
-# A column with more entries gets an unknown of its own, if there are so few of them.
-_CROWDED = 256
-_FEW = 16
-
-# A pivot off the diagonal is taken where that on it is below this part of the largest.
-_PIVOT = 0.01
-
-# Up to this number of entries a dense array is faster than a sparse one.
-_DENSE = 4096
 
 
 def rows_at_bounds(f: Array, system: LinearInequalities, near: float) -> tuple[Mask, Mask]:
@@ -121,7 +111,7 @@ def explaining_multipliers(
         if len(chosen):
             # In the first round all of them: no need to take them out of the matrix.
             part = rows if len(chosen) == len(candidates) else rows[chosen]
-            solved[chosen] = _least_squares(part, slope, weights)
+            solved[chosen] = least_squares(part, slope, weights)
         wrong = ((solved > 0) & ~rising) | ((solved < 0) & ~falling)
         multipliers[candidates] = np.where(wrong, 0.0, solved)
         residual = slope - columns @ solved
@@ -155,7 +145,7 @@ def _steepness(tangent: Minorant, free: Mask) -> Array:
     return np.ones(d)
 
 
-def _least_squares(matrix: Any, slope: Array, weights: Array) -> Array:
+def least_squares(matrix: Any, slope: Array, weights: Array) -> Array:
     """Return the ν of smallest Σ w (g - Aᵀν)², by normal equations that are refined."""
     equations = NormalEquations(matrix, weights, _REGULAR)
     # Once: of a small system, a transpose takes longer than a product.
@@ -166,105 +156,3 @@ def _least_squares(matrix: Any, slope: Array, weights: Array) -> Array:
         solution = solution + equations.solve(equations.weighted @ residual)
         residual = slope - columns @ solution
     return solution
-
-
-class NormalEquations:
-    """A W Aᵀ y = b for the rows A of active constraints, a little damped.
-
-    Rows may depend on each other; what damping takes is for the caller to solve again. Few entries
-    are computed with as a dense array: of a small sparse one, the overhead is ten times the work.
-
-    Parameters
-    ----------
-    matrix
-        A, sparse.
-    weights
-        The diagonal of W, numbers >= 0.
-    damping
-        What is added to the diagonal, relative to it.
-
-    Attributes
-    ----------
-    rows, weighted
-        A and A W.
-    """
-
-    def __init__(self, matrix: Any, weights: Array, damping: float) -> None:
-        self.rows: Any
-        self.weighted: Any
-        if matrix.shape[0] * matrix.shape[1] <= _DENSE:
-            self.rows = matrix.toarray()
-            self.weighted = self.rows * weights
-            gram = self.weighted @ self.rows.T
-            ridge = damping * _sizes(gram.diagonal())
-            self._solve = _dense_solver(gram + np.diag(ridge))
-        else:
-            self.rows = matrix.tocsr()
-            self.weighted = _times_diagonal(self.rows, weights)
-            ridge = damping * _sizes(self.weighted.multiply(self.rows).sum(axis=1))
-            self._solve = _sparse_solver(self.rows, weights, ridge)
-
-    def solve(self, right: Array) -> Array:
-        """Return y for a right side b."""
-        return np.asarray(self._solve(right))
-
-    def product(self, y: Array) -> Array:
-        """Return A W Aᵀ y."""
-        return np.asarray(self.weighted @ (self.rows.T @ y))
-
-
-def _sizes(diagonal: Array) -> Array:
-    """Return the size of every row, by which it is damped.
-
-    Each has its own: steep and flat rows stand side by side. A row whose values all have the weight
-    0 gets any size, so that its multiplier is 0.
-    """
-    return np.where(diagonal > 0, diagonal, diagonal.max(initial=0.0) or 1.0)
-
-
-def _times_diagonal(rows: Any, weights: Array) -> Any:
-    """Return a sparse matrix with every column multiplied by its weight."""
-    from scipy import sparse
-
-    # Not rows.multiply, which lists all entries twice on its way.
-    entries = rows.data * weights[rows.indices]
-    return sparse.csr_array((entries, rows.indices, rows.indptr), rows.shape)
-
-
-def _dense_solver(matrix: Array) -> Callable[[Array], Array]:
-    """Return a function that solves a positive definite system for one right side."""
-    from scipy.linalg import lu_factor, lu_solve
-
-    factor = lu_factor(matrix, check_finite=False)
-    return lambda right: lu_solve(factor, right, check_finite=False)
-
-
-def _sparse_solver(rows: Any, weights: Array, ridge: Array) -> Callable[[Array], Array]:
-    """Return the same for A W Aᵀ of sparse rows A, with ``ridge`` added to its diagonal.
-
-    A column u with many entries, as that of auxiliary variables under one sum, would make the
-    matrix dense. It gets an unknown t = w uᵀy of its own: [G, u; uᵀ, -1/w] is sparse.
-    """
-    from scipy import sparse
-    from scipy.sparse.linalg import splu
-
-    counts = np.bincount(rows.indices, minlength=rows.shape[1])
-    is_long = (counts > _CROWDED) & (weights > 0)
-    # Of many such columns no row is short either.
-    if np.count_nonzero(is_long) > _FEW:
-        is_long[:] = False
-    short = rows[:, np.flatnonzero(~is_long)]
-    matrix = _times_diagonal(short, weights[~is_long]) @ short.T
-    size = len(ridge)
-    places = np.arange(size + 1)
-    matrix = matrix + sparse.csr_array((ridge, places[:-1], places))
-    apart = rows[:, np.flatnonzero(is_long)]
-    if apart.shape[1]:
-        corner = sparse.diags_array(-1 / weights[is_long])
-        matrix = sparse.block_array([[matrix, apart], [apart.T, corner]])
-    # The usual order of columns is for matrices that are not symmetric: several times slower. This
-    # one is for pivots on the diagonal, and others would fill in up to twenty times as much. They
-    # are seldom needed: the matrix is positive definite, but for the unknowns t.
-    factor = splu(matrix.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=_PIVOT)
-    nothing = np.zeros(apart.shape[1])
-    return lambda right: factor.solve(np.append(right, nothing))[:size]

@@ -28,7 +28,7 @@ from ldpopt.losses.enclosure import Enclosed, Enclosure
 from ldpopt.solve.certificate.bounds.dual import EPS
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.bounds.minorant import Tangent
-from ldpopt.solve.certificate.prices.active_rows import NormalEquations
+from ldpopt.solve.certificate.prices.normal_equations import NormalEquations
 
 Array = NDArray[np.float64]
 
