@@ -55,12 +55,12 @@ from ldpopt.solve.certificate.polyhedra.row_programs import by_curved_program, b
 from ldpopt.solve.certificate.polyhedra.rows import Rows, RowsOfTrials
 from ldpopt.solve.certificate.prices import own_slopes
 from ldpopt.solve.certificate.prices.active_rows import (
-    NormalEquations,
     explaining_multipliers,
     rows_at_bounds,
     values_at_bounds,
 )
 from ldpopt.solve.certificate.prices.forests import flowing_multipliers
+from ldpopt.solve.certificate.prices.normal_equations import NormalEquations
 from ldpopt.solve.formulation import Formulation
 
 Array = NDArray[np.float64]
@@ -430,12 +430,7 @@ def _at_hand(tangent: Minorant, rows: Rows, bounds: Box) -> Iterator[Array]:
     """Yield multipliers that the rows which hold at the point determine."""
     if rows.forest is not None and np.isfinite(tangent.slope).all():
         multipliers = flowing_multipliers(
-            rows.forest,
-            tangent.f,
-            tangent.slope,
-            rows.system,
-            bounds,
-            has_total=rows.has_total,
+            rows.forest, tangent.f, tangent.slope, rows.system, bounds
         )
         if multipliers is not None:
             yield multipliers

@@ -42,7 +42,7 @@ class Rows(NamedTuple):
         How many further rows each constraint has that is neither bounds nor a total; None for a
         curved one.
     forest
-        The forest that all rows but the total's make, or None.
+        The forest of the rows that are differences of two values, or None.
     """
 
     system: LinearInequalities
@@ -139,8 +139,7 @@ class RowsOfTrials:
         self._sizes = tuple(None if rows is None else len(rows.lower) for rows in stated)
         # Auxiliary variables are no values of a tree.
         is_plain = self._system.matrix.shape[1] == d
-        first = int(self._has_total)
-        self._forest = forest_of(self._system.matrix[first:]) if is_plain else None
+        self._forest = forest_of(self._system.matrix) if is_plain else None
         self._stated: Box | None = None
         self._limits: Box | None = None
 
@@ -166,8 +165,7 @@ class RowsOfTrials:
         if self._limits is None or before is None or not _are_equal(stated, before):
             values = Box(*(np.broadcast_to(end, self._d) for end in stated))
             if self._forest is not None:
-                first = int(self._has_total)
-                values = bounds_along(self._forest, self._system, first, values)
+                values = bounds_along(self._forest, self._system, values)
             further = self._system.matrix.shape[1] - self._d
             self._limits = propagated(
                 self._system,

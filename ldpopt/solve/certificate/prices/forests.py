@@ -8,7 +8,7 @@ follow from the leaves upwards, and numbers within them from the roots downwards
 
 This is what pooling does to multipliers: on a chain the numbers are prefix sums (Best and
 Chakravarti 1990). With a total, its multiplier is the mean of g over all blocks that no bound
-holds.
+holds; with several rows beside the forest, theirs explain the sum of g in each such block.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ldpopt.constraints import LinearInequalities
 from ldpopt.solve.certificate.bounds.intervals import Box
-from ldpopt.solve.certificate.prices.active_rows import rows_at_bounds
+from ldpopt.solve.certificate.prices.active_rows import least_squares, rows_at_bounds
 from ldpopt.solve.certificate.prices.forest_loops import (
     carry_bounds,
     join_blocks,
@@ -49,7 +49,7 @@ class Forest(NamedTuple):
     above
         The value above each; -1 for roots.
     row
-        The row that ties each value to the one above it; -1 for roots.
+        The number among all rows of the one that ties each value to that above it; -1 for roots.
     factor
         The coefficient c of the value in that row; 1 for roots.
     """
@@ -66,28 +66,33 @@ class Forest(NamedTuple):
 
 
 def forest_of(matrix: Any) -> Forest | None:
-    """Return the forest that the rows of a sparse matrix make; None if they make another graph.
+    """Return the forest of the rows of a sparse matrix that are differences.
 
-    Cost: a few operations per value and row.
+    None is returned if no row is one, or if they make another graph. Cost: a few operations per
+    value and row.
     """
     rows = matrix.tocsr()
-    count, d = rows.shape
-    is_pair = np.diff(rows.indptr) == 2
-    if not count or not is_pair.all():
-        return None
-    values = rows.indices.reshape(count, 2).astype(np.int64)
-    factors = rows.data.reshape(count, 2)
+    d = rows.shape[1]
+    numbers = np.flatnonzero(np.diff(rows.indptr) == 2)
+    first = rows.indptr[numbers]
+    values = np.stack([rows.indices[first], rows.indices[first + 1]], axis=1).astype(np.int64)
+    factors = np.stack([rows.data[first], rows.data[first + 1]], axis=1)
     # A difference, of two values: a row may name one value twice.
     is_difference = (factors[:, 0] == -factors[:, 1]) & (factors[:, 0] != 0)
-    if not is_difference.all() or np.any(values[:, 0] == values[:, 1]):
+    is_difference &= values[:, 0] != values[:, 1]
+    numbers = numbers[is_difference]
+    values = values[is_difference]
+    factors = factors[is_difference]
+    if not len(numbers):
         return None
     order, above, row = _peeled(values, d)
-    if np.count_nonzero(row >= 0) < count:
+    tied = np.flatnonzero(row >= 0)
+    if len(tied) < len(numbers):
         return None
     factor = np.ones(d)
-    tied = np.flatnonzero(row >= 0)
     is_second = values[row[tied], 1] == tied
     factor[tied] = factors[row[tied], is_second.astype(np.int64)]
+    row[tied] = numbers[row[tied]]
     return Forest(order, above, row, factor)
 
 
@@ -110,7 +115,7 @@ def _peeled(pairs: Index, d: int) -> tuple[Index, Index, Index]:
     return order, above, row
 
 
-def bounds_along(forest: Forest, system: LinearInequalities, first: int, bounds: Box) -> Box:
+def bounds_along(forest: Forest, system: LinearInequalities, bounds: Box) -> Box:
     """Return what an order makes of bounds: no value is above the bound of a value above it.
 
     Nothing is calculated, so that nothing is rounded. A round of general propagation would carry a
@@ -119,7 +124,7 @@ def bounds_along(forest: Forest, system: LinearInequalities, first: int, bounds:
     Parameters
     ----------
     forest
-        Of the rows of the system from ``first`` on.
+        Of rows of the system.
     system
         All rows.
     bounds
@@ -127,8 +132,8 @@ def bounds_along(forest: Forest, system: LinearInequalities, first: int, bounds:
     """
     lower = np.array(bounds.lower)
     upper = np.array(bounds.upper)
-    at_lower = system.lower[first + forest.row] == 0
-    at_upper = system.upper[first + forest.row] == 0
+    at_lower = system.lower[forest.row] == 0
+    at_upper = system.upper[forest.row] == 0
     is_turned = forest.factor < 0
     is_higher = forest.has_row & np.where(is_turned, at_upper, at_lower)
     is_lower = forest.has_row & np.where(is_turned, at_lower, at_upper)
@@ -164,49 +169,92 @@ class Ranges(NamedTuple):
 
 
 def flowing_multipliers(
-    forest: Forest, f: Array, slope: Array, system: Any, bounds: Box, *, has_total: bool
+    forest: Forest, f: Array, slope: Array, system: LinearInequalities, bounds: Box
 ) -> Array | None:
     """Return multipliers of all rows that explain a slope, or nearly so where none do.
 
     Parameters
     ----------
     forest
-        Of the rows but the first one, if that is the total's.
+        Of some rows of the system.
     f, slope
         The point and the gradient there, shape (d,).
     system
-        All rows.
+        All rows, without auxiliary variables.
     bounds
         Bounds of the values that have multipliers.
-    has_total
-        Whether the first row is that of the total.
 
     Returns
     -------
-    Numbers of shape (rows,); None where the price of the total is not determined, as every block
-    is held by a bound.
+    Numbers of shape (rows,); None where other rows hold, and no block tells their multipliers, as
+    every one is held by a bound.
+
+    Notes
+    -----
+    Cost: a few operations per value and row of a forest, and a least-squares problem with one
+    unknown per other row that holds.
     """
-    first = int(has_total)
-    multipliers = np.zeros(len(system.lower))
-    ranges = _ranges(forest, f, system, bounds, first)
-    if has_total:
-        is_free = free_values(forest, ranges)
-        if not is_free.any():
-            return None
-        multipliers[0] = np.mean(slope[is_free])
-    flows = carried(forest, ranges, slope - multipliers[0] if has_total else slope)
+    at_bounds = rows_at_bounds(f, system, _NEAR)
+    ranges = _ranges(forest, f, at_bounds, bounds)
+    multipliers = _rows_beside(forest, ranges, slope, system, at_bounds)
+    if multipliers is None:
+        return None
+    left = slope - system.matrix.T @ multipliers
+    flows = carried(forest, ranges, left)
     tied = np.flatnonzero(forest.has_row)
-    multipliers[first + forest.row[tied]] = flows[tied] / forest.factor[tied]
+    multipliers[forest.row[tied]] = flows[tied] / forest.factor[tied]
     return multipliers
 
 
-def _ranges(forest: Forest, f: Array, system: Any, bounds: Box, first: int) -> Ranges:
+def _rows_beside(
+    forest: Forest,
+    ranges: Ranges,
+    slope: Array,
+    system: LinearInequalities,
+    at_bounds: tuple[Mask, Mask],
+) -> Array | None:
+    """Return multipliers of the rows that are not the forest's, with 0 for these.
+
+    In a block that no bound holds, what goes through the rows of the forest cancels. So the
+    multipliers of other rows explain the sum of the slopes in each such block; the weights make
+    that of a total alone the mean slope.
+    """
+    from scipy import sparse
+
+    multipliers = np.zeros(len(system.lower))
+    is_held = at_bounds[0] | at_bounds[1]
+    is_held[forest.row[forest.has_row]] = False
+    numbers = np.flatnonzero(is_held)
+    if not len(numbers):
+        return multipliers
+    blocks, is_free = _joined(forest, ranges)
+    if not is_free.any():
+        return None
+    d = len(slope)
+    sizes = np.bincount(blocks[is_free], minlength=d)
+    sums = np.bincount(blocks[is_free], slope[is_free], minlength=d).astype(np.float64)
+    weights = 1 / np.maximum(sizes, 1) * (sizes > 0)
+    entries = system.matrix[numbers].tocoo()
+    shares = np.where(is_free[entries.col], entries.data, 0.0)
+    pooled = sparse.csr_array((shares, (entries.row, blocks[entries.col])), entries.shape)
+    rising, falling = (mask[numbers] for mask in at_bounds)
+    active = np.arange(len(numbers))
+    while len(active):
+        solved = least_squares(pooled[active], sums, weights)
+        is_wrong = ((solved > 0) & ~rising[active]) | ((solved < 0) & ~falling[active])
+        if not is_wrong.any():
+            multipliers[numbers[active]] = solved
+            break
+        active = active[~is_wrong]
+    return multipliers
+
+
+def _ranges(forest: Forest, f: Array, at_bounds: tuple[Mask, Mask], bounds: Box) -> Ranges:
     """Return which rows and bounds may have multipliers, and of which sign."""
-    at_lower, at_upper = rows_at_bounds(f, system, _NEAR)
+    at_lower, at_upper = at_bounds
     has_row = forest.has_row
-    numbers = first + forest.row
-    pushes_up = has_row & at_lower[numbers]
-    pushes_down = has_row & at_upper[numbers]
+    pushes_up = has_row & at_lower[forest.row]
+    pushes_down = has_row & at_upper[forest.row]
     # A negative coefficient turns the sign of a multiplier around.
     is_turned = forest.factor < 0
     return Ranges(
@@ -223,11 +271,16 @@ def _end(is_open: Mask, infinity: float) -> Array:
 
 def free_values(forest: Forest, ranges: Ranges) -> Mask:
     """Return which values are in blocks that no bound holds."""
+    return _joined(forest, ranges)[1]
+
+
+def _joined(forest: Forest, ranges: Ranges) -> tuple[Index, Mask]:
+    """Return the number of each value's block, and which values are in blocks no bound holds."""
     blocks = np.arange(len(forest.order))
     run(join_blocks, forest.order, forest.above, ranges.is_tied, blocks)
     is_held = np.zeros(len(blocks), dtype=bool)
     is_held[blocks[ranges.is_held]] = True
-    return np.asarray(~is_held[blocks])
+    return blocks, np.asarray(~is_held[blocks])
 
 
 def carried(forest: Forest, ranges: Ranges, slope: Array) -> Array:
