@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 
@@ -31,18 +31,35 @@ if TYPE_CHECKING:
 Values = Mapping[int, Any]
 """Values of some parameters by their ``id``, in place of those that they hold."""
 
+_Built = TypeVar("_Built")
+
 # An expression is evaluated at what its parameters hold: two threads must not change that at once.
 _ONE_AT_A_TIME = threading.RLock()
 
 
-class _Latest:
-    """The object that a recipe has built last, and for which arguments."""
+class Latest:
+    """The object that was built last, and for what: equal values share what is kept by object.
 
-    __slots__ = ("built", "key")
+    A copy remembers nothing.
+    """
+
+    __slots__ = ("_built", "_key")
 
     def __init__(self) -> None:
-        self.key: Any = None
-        self.built: Any = None
+        self._key: Any = None
+        self._built: Any = None
+
+    def of(self, key: Any, build: Callable[[], _Built]) -> _Built:
+        """Return the object of a key, the last one or one that is built now."""
+        with _ONE_AT_A_TIME:
+            if key != self._key:
+                self._built = build()
+                self._key = key
+            return cast("_Built", self._built)
+
+    def __reduce__(self) -> tuple[type[Latest], tuple[()]]:
+        """Let copies and pickles begin anew."""
+        return (Latest, ())
 
 
 class Recipe(Immutable):
@@ -57,24 +74,19 @@ class Recipe(Immutable):
         self.kwargs = kwargs
         # Whether it has parameters: labels alone leave nothing open once there is an estimate.
         self.is_open = _is_open((args, kwargs))
-        # The same values give the same object, so that what is kept for it is found again.
-        self._latest = _Latest()
+        self._latest = Latest()
 
     def build(self, start: FrequencyEstimate | None, values: Values) -> Any:
         """Return the object for some values; those of the other parameters are the present ones."""
         args, kwargs = _present((self.args, self.kwargs), start, values)
-        # Compiled problems and certificates are kept by object, so that equal values share one.
-        key = _key((args, kwargs))
-        with _ONE_AT_A_TIME:
-            if key != self._latest.key:
-                plain = self._plain(args, kwargs)
-                recipe = self if self.is_open else None
-                numbers = _listed_numbers(self.kind, self.args, self.kwargs)
-                self._latest.built = plain._altered(
-                    _recipe=recipe, _is_fixed=True, _listed_numbers=numbers
-                )
-                self._latest.key = key
-            return self._latest.built
+        return self._latest.of(_key((args, kwargs)), lambda: self._fixed(args, kwargs))
+
+    def _fixed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the object of one set of arguments."""
+        recipe = self if self.is_open else None
+        numbers = _listed_numbers(self.kind, self.args, self.kwargs)
+        plain = self._plain(args, kwargs)
+        return plain._altered(_recipe=recipe, _is_fixed=True, _listed_numbers=numbers)
 
     def varying(self) -> Any:
         """Return the object that stands for all values; its numbers are those of this moment."""
@@ -86,10 +98,6 @@ class Recipe(Immutable):
     def parameters(self, start: FrequencyEstimate) -> list[Any]:
         """Return the cvxpy parameters among the arguments, in the order of their first use."""
         return _parameters_in((self.args, self.kwargs), start)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the object that was built last."""
-        return {**super().__getstate__(), "_latest": _Latest()}
 
 
 class _TakesParameters(SealsInstances):

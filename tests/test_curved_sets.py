@@ -222,6 +222,35 @@ def test_what_another_value_of_a_parameter_states_is_compiled_anew(monkeypatch):
     assert_allclose(np.linalg.norm(apart), 0.2, rtol=OBJECTIVE)
 
 
+def test_what_a_function_states_once_more_is_not_compiled_again(monkeypatch):
+    radii = [0.1]
+    near = Custom(lambda f: cp.norm(f - CENTRE) <= radii[0])
+    problem = Problem(LeastSquares(), [*SIMPLEX, near])
+    assert len(kept_by(problem, monkeypatch)) == 1
+    stated = problem.at(RAW).constraints[-1]
+    assert problem.at(RAW + 0.5).constraints[-1] is stated
+    radii[0] = 0.2
+    assert len(kept_by(problem, monkeypatch)) == 1
+    apart = problem.solve(RAW).frequencies - CENTRE
+    assert_allclose(np.linalg.norm(apart), 0.2, rtol=OBJECTIVE)
+    # A parameter of another value, in a constraint that is compiled to the same program.
+    radius = cp.Parameter(nonneg=True, value=0.1)
+    open_radius = Custom(lambda f: cp.norm(f - CENTRE) <= radius)
+    first, *_ = Problem(LeastSquares(), [open_radius]).at(RAW).constraints
+    radius.value = 0.2
+    second, *_ = Problem(LeastSquares(), [open_radius]).at(RAW).constraints
+    point = CENTRE + 0.15 * np.eye(6)[0]
+    assert first.violation(point) > 0.04
+    assert second.violation(point) <= 0
+
+
+def test_threads_share_nothing_at_whose_value_violations_are_measured():
+    problem = Problem(LeastSquares(), [*SIMPLEX, Custom(lambda f: cp.norm(f - CENTRE) <= 0.1)])
+    with ThreadPoolExecutor(1) as pool:
+        elsewhere = pool.submit(problem.at, RAW).result()
+    assert elsewhere.constraints[-1] is not problem.at(RAW).constraints[-1]
+
+
 class Foreign(Constraint):
     """A class of somebody else, whose numbers may change where nobody sees it."""
 

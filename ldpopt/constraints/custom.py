@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.adjustable import Values, holding
+from ldpopt.adjustable import Latest, Values, holding
 from ldpopt.constraints.base import Constraint
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.expressions import (
@@ -64,7 +65,7 @@ class Custom(Constraint):
     0.25
     """
 
-    _kept = frozenset({"build"})  # called anew for each solve
+    _kept = frozenset({"build", "_latest"})  # the function is called anew for each solve
 
     def __init__(
         self,
@@ -84,6 +85,7 @@ class Custom(Constraint):
             raise InvalidTypeError(f"the name of a Custom constraint must be a text, got {name!r}")
         self.build = build
         self.name = name
+        self._latest = Latest()
 
     def __repr__(self) -> str:
         return f"Custom({printable(self.name)})" if self.name != "Custom" else "Custom()"
@@ -103,7 +105,9 @@ class Custom(Constraint):
         if start is None:
             return self
         warn_of_order(self._called, self.build, start.labels)
-        return StatedConstraint(self, start.d, values)
+        stated = StatedConstraint(self, start.d, values)
+        # Violations are measured at the value of a variable, so that threads share none.
+        return self._latest.of((get_ident(), start.d, stated.content), lambda: stated)
 
     def parameters_for(self, start: FrequencyEstimate) -> list[cp.Parameter]:
         """Return the parameters that the function reads."""
@@ -226,6 +230,12 @@ class StatedConstraint(Constraint):
     def data(self, d: int) -> tuple[Array, ...]:
         """Return the values of the parameters."""
         return self._values
+
+    @property
+    def content(self) -> Hashable:
+        """Equal if the function returned the same constraints with the same values."""
+        values = tuple((value.shape, value.tobytes()) for value in self._values)
+        return (self.compiled_key(self._variable.size), values)
 
     def compiled_key(self, d: int) -> Hashable:
         """Equal if the function returned the same constraints but for values of parameters."""
