@@ -1,17 +1,22 @@
 """Values and gradients of expressions as ranges: the numbers of exact arithmetic lie in them."""
 
+from fractions import Fraction
+
 import cvxpy as cp
 import mpmath
 import numpy as np
 import pytest
 
-from ldpopt.losses.enclosure import enclosure
+from ldpopt.losses.enclosure import enclosure, is_positive_definite
 from tests.tolerances import ENCLOSED
 
 D = 5
 DIGITS = 250
 C = np.array([0.3, 0.1, 0.7, 0.2, 0.45])
 MATRIX = np.array([[1.0, -2.0, 0.5, 0.0, 3.0], [0.1, 0.2, -0.3, 0.4, 1.7]])
+
+# Positive definite, and nearly not so: 1 + 2⁻²⁰ in place of 1 on the diagonal of ones.
+FORM = np.ones((D, D)) + np.diag([2.0**-20, 0.25, 0.5, 1.0, 2.0])
 
 
 def total(function):
@@ -33,6 +38,12 @@ def huber(x, bend):
 def mapped(f):
     return [mpmath.fsum(mpmath.mpf(float(a)) * x for a, x in zip(row, f, strict=True))
             for row in MATRIX]  # fmt: skip
+
+
+def form(f, c):
+    away = [a - b for a, b in zip(f, c, strict=True)]
+    rows = [mpmath.fsum(float(p) * x for p, x in zip(row, away, strict=True)) for row in FORM]
+    return mpmath.fsum(x * y for x, y in zip(away, rows, strict=True))
 
 
 # Each with cvxpy, and with mpmath's numbers.
@@ -83,6 +94,11 @@ FUNCTIONS = {
     "squares": (lambda f: cp.sum_squares((f - C) / 0.1), total(
         lambda f, c: ((f - c) / mpmath.mpf(0.1)) ** 2
     )),
+    "quadratic form": (lambda f: cp.quad_form(f - C, FORM), lambda f, c: form(f, c)),
+    "believed to be convex": (
+        lambda f: cp.quad_form(f - C, cp.psd_wrap(FORM)) / 3, lambda f, c: form(f, c) / 3
+    ),
+    "negative form": (lambda f: -cp.quad_form(f - C, -FORM), lambda f, c: form(f, c)),
     "weights": (lambda f: C @ cp.exp(f), total(lambda f, c: c * mpmath.exp(f))),
     "rows of a matrix": (
         lambda f: cp.sum(cp.exp(MATRIX @ f)),
@@ -166,8 +182,59 @@ def test_ranges_are_a_few_roundings_wide(name):
         lambda f: cp.sum(cp.exp(cp.cumsum(f))),
         lambda f: cp.sum(cp.exp(710 * (f + 1))),  # beyond the doubles
         lambda f: cp.sum(C),  # without f
+        # Nowhere known to be convex, whatever cvxpy is made to believe.
+        lambda f: cp.quad_form(f, cp.psd_wrap(np.diag([1.0, 1.0, 1.0, 1.0, -1e-9]))),
+        lambda f: cp.quad_form(f, cp.psd_wrap(-np.eye(D))),
+        lambda f: cp.quad_form(f, np.ones((D, D))),
     ],
 )
 def test_what_has_no_gradient_here_is_unknown(build):
     f = cp.Variable(D)
     assert enclosure(build(f), f, C) is None
+
+
+def is_exactly_definite(matrix):
+    """Return whether all pivots of a symmetric matrix are positive, in fractions."""
+    rows = [[Fraction(float(number)) for number in row] for row in matrix]
+    for i, row in enumerate(rows):
+        if row[i] <= 0:
+            return False
+        for other in rows[i + 1 :]:
+            share = other[i] / row[i]
+            for j in range(i, len(rows)):
+                other[j] -= share * row[j]
+    return True
+
+
+def test_a_matrix_that_is_proved_definite_is_definite_in_fractions():
+    generator = np.random.default_rng(0)
+    proved = 0
+    for _ in range(400):
+        size = int(generator.integers(1, 7))
+        factor = generator.integers(-3, 4, (size, max(1, size - 1)))
+        # One eigenvalue is 0 but for what the diagonal gets, of either sign.
+        shift = generator.choice([-1, 1]) * 2.0 ** -generator.integers(20, 55)
+        matrix = (factor @ factor.T + shift * np.eye(size)) * 10.0 ** generator.integers(-90, 90)
+        if is_positive_definite(matrix):
+            proved += 1
+            assert is_exactly_definite((matrix + matrix.T) / 2)
+    assert proved > 100
+
+
+def test_what_is_clearly_definite_is_proved_so_in_any_unit():
+    generator = np.random.default_rng(1)
+    for size in (1, 3, 40, 200):
+        factor = generator.normal(size=(size, size))
+        matrix = factor @ factor.T + 1e-3 * np.eye(size)
+        for unit in (1e-200, 1.0, 1e200):
+            assert is_positive_definite(unit * matrix)
+            assert not is_positive_definite(-unit * matrix)
+    assert not is_positive_definite(np.array([[1.0, np.nan], [np.nan, 1.0]]))
+
+
+def test_a_form_that_changes_is_proved_anew():
+    matrix = np.eye(D)
+    f = cp.Variable(D)
+    assert enclosure(cp.quad_form(f, cp.psd_wrap(matrix)), f, C) is not None
+    matrix[0, 0] = -1.0
+    assert enclosure(cp.quad_form(f, cp.psd_wrap(matrix)), f, C) is None
