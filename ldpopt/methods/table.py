@@ -235,6 +235,7 @@ _ALL = [
         source="ours",
         complexity="O(d log d)",
     ),
+    # Further methods: after those of the papers, which begin the table.
 ]
 
 METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _ALL})
