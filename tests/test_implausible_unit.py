@@ -8,6 +8,7 @@ from ldpopt import FrequencyEstimate, Problem, postprocess
 from ldpopt.constraints import Bounds, NonNegative, SumsTo
 from ldpopt.errors import ImplausibleUnitWarning
 from ldpopt.losses import LeastSquares
+from ldpopt.oracles import OUE
 
 PERCENT = [38.7, 40.2, 21.1]
 COUNTS = [387.0, 402.0, 211.0]
@@ -75,6 +76,32 @@ def test_other_numbers_pass(values):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         PROBLEM.minimise(values)
+
+
+RAW = OUE(epsilon=1.0, d=4).estimate([3870, 3360, 3010, 2680], n=10_000)
+
+
+@pytest.mark.parametrize("total", [100, 10_000])
+@pytest.mark.parametrize("way", ["solve", "minimise"])
+def test_a_total_of_percent_or_of_all_reports_is_noticed_beside_shares_of_1(total, way):
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(total)])
+    with pytest.warns(ImplausibleUnitWarning, match=r"state SumsTo\(1\)$") as record:
+        getattr(problem, way)(RAW)
+    (warning,) = record
+    assert f"a total of {total:g}, and these frequencies sum to 0.93584" in str(warning.message)
+    assert warning.filename == __file__
+
+
+def test_a_total_of_100_beside_plain_shares_is_noticed():
+    with pytest.warns(ImplausibleUnitWarning, match="these frequencies sum to 1.07: if"):
+        Problem(LeastSquares(), [SumsTo(100)]).solve([0.7, 0.2, 0.17])
+
+
+@pytest.mark.parametrize("total", [0.25, 1, 2, 50, 99, 1000])
+def test_other_totals_beside_shares_of_1_pass(total):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Problem(LeastSquares(), [NonNegative(), SumsTo(total)]).minimise(RAW)
 
 
 def test_toys_under_a_small_total_pass():
