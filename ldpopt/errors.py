@@ -197,6 +197,8 @@ class LdpoptWarning(UserWarning):
 class ImplausibleCountsWarning(LdpoptWarning):
     """Counts whose sum reports of the protocol practically never give: epsilon or n may be wrong.
 
+    Frequencies that are shares of reports, and no estimates yet, have it too.
+
     The estimate is computed all the same. Toy counts in tests of arithmetic deserve this warning
     too: ignore its category there.
     """

@@ -41,7 +41,10 @@ class FrequencyEstimate(TracedFrequencies):
     Parameters
     ----------
     frequencies
-        Finite fractions of users, shape (d,) or (..., d); kept as a read-only float64 array.
+        Finite fractions of users, shape (d,) or (..., d); kept as a read-only float64 array. They
+        are estimates, (c/n - q)/(p - q) from the counts c of n reports: ``oracle.estimate(counts,
+        n)`` or ``FrequencyEstimate.from_counts`` computes them. The shares c/n of the reports are
+        none: those of GRR sum to 1 as estimates do, so that nothing shows the mistake.
     n
         Number of reports behind each vector, >= 1. May be left out where no noise is needed.
     oracle
@@ -68,6 +71,15 @@ class FrequencyEstimate(TracedFrequencies):
     InvalidInputError, InvalidTypeError
         If a frequency is not finite (the first index is named), a shape does not fit, a stack
         is empty, n < 1, or two arguments contradict each other.
+
+    Warns
+    -----
+    ImplausibleCountsWarning
+        If the frequencies are shares of reports: n f are whole numbers with a sum that counts of
+        the oracle have, and estimates have not. Raw estimates of whole counts never have the
+        warning, and those that are rounded to multiples of 1/n with a probability below 4e-9.
+    ImplausibleUnitWarning
+        If they are integers above 1, as counts are.
 
     Examples
     --------
