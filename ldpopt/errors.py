@@ -208,6 +208,10 @@ class ImplausibleUnitWarning(LdpoptWarning):
     """Numbers that look like percent or counts where frequencies are expected."""
 
 
+class ImplausibleLevelWarning(LdpoptWarning):
+    """A confidence below one half, as of 0.05 for 0.95, or a significance above it."""
+
+
 def warn(message: str, category: type[LdpoptWarning] = LdpoptWarning) -> None:
     """Emit a warning at the first line outside the package, the caller's own."""
     level = 1

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.errors import ImplausibleLevelWarning, InvalidInputError, InvalidTypeError, warn
 from ldpopt.frames import numbers_of
 
 Item = TypeVar("Item")
@@ -84,6 +84,33 @@ def real(
         is_percent = above == 0 and below == 1 and 50 <= number < 100
         remedy = f": {number:g} % is {number / 100:g}" if is_percent else ""
         raise InvalidInputError(f"{what} must be a finite number{limits}, got {value!r}{remedy}")
+    return number
+
+
+def confidence(what: str, value: object) -> float:
+    """Return the probability in (0, 1) that a statement holds; warn where it hardly ever would.
+
+    statsmodels takes the probability of a miss, 0.05, where this library takes 0.95, as scipy does.
+    """
+    number = real(what, value, above=0, below=1)
+    if number < 0.5:
+        warn(
+            f"{what} is 0.95 for 95 %, and {number:g} stands for {100 * number:g} %: "
+            f"pass {1 - number:g} if {number:g} is the probability of a miss",
+            ImplausibleLevelWarning,
+        )
+    return number
+
+
+def significance(what: str, value: object) -> float:
+    """Return the probability in (0, 1) that a test rejects what holds; warn above one half."""
+    number = real(what, value, above=0, below=1)
+    if number > 0.5:
+        warn(
+            f"{what} is 0.05 for a test that rejects 5 % of what holds, and {number:g} stands for "
+            f"{100 * number:g} %: pass {1 - number:g} if {number:g} is the confidence",
+            ImplausibleLevelWarning,
+        )
     return number
 
 

@@ -92,8 +92,13 @@ def test_all_errors_look_alike(arguments, sentence, tmp_path, monkeypatch):
     assert len(more) <= 1
 
 
-# One with a category of its own, one of a method.
+# Two with a category of their own, one of a method.
 WARNED_OF = [
+    (
+        "3870 3360 3010 2680",
+        ["--interval", "0.05"],
+        "level is 0.95 for 95 %, and 0.05 stands for 5",
+    ),
     ("3870 3360 3010 2680", ["--epsilon", "2"], "implausible counts: they sum to 12,920, and"),
     ("9000 1300 1300 1400", ["--method", "norm-cut"], "norm-cut returns 0 everywhere for a vector"),
 ]

@@ -230,7 +230,8 @@ class FrequencyEstimate(TracedFrequencies):
         ----------
         level
             Probability, in (0, 1), that an interval covers the frequency among the n users:
-            each on its own, or all.
+            each on its own, or all. It is 0.95 for 95 %, as scipy's ``confidence_level``;
+            statsmodels has 0.05, its ``alpha``.
         sets
             As in ``query``; None for the values.
         simultaneous
@@ -252,6 +253,11 @@ class FrequencyEstimate(TracedFrequencies):
             together with ``simultaneous``, a set is invalid, sets are given with a protocol known
             by p and q alone, or the raw estimate is unknown or not known to be raw.
 
+        Warns
+        -----
+        ImplausibleLevelWarning
+            If the level is below 0.5.
+
         Notes
         -----
         At a frequency of 0 the lower end cannot be too high, so coverage is up to (1 + level)/2
@@ -268,7 +274,7 @@ class FrequencyEstimate(TracedFrequencies):
         >>> [end.round(3) for end in postprocess(raw, "norm-sub").interval()]
         [array([0.683, 0.251, 0.   ]), array([0.749, 0.315, 0.033])]
         """
-        level = validate.real("level", level, above=0, below=1)
+        level = validate.confidence("level", level)
         names, rows = ([], None) if sets is None else named_sets(sets, self.labels)
         ends = self._ends(level, rows, simultaneous=simultaneous, selected=selected)
         if not isinstance(sets, Mapping):

@@ -501,7 +501,8 @@ class Problem(_WithForms):
         sets
             The queries whose error counts, as in ``FrequencyEstimate.query``; None for the values.
         level
-            Probability, in (0, 1), of refuting a constraint that holds.
+            Probability, in (0, 1), of refuting a constraint that holds: 0.05, where intervals have
+            0.95. Above 0.5 there is an ``ImplausibleLevelWarning``.
         trials
             Simulated collections per test, at least 19.
         rng
@@ -536,7 +537,7 @@ class Problem(_WithForms):
         """
         if not self.constraints:
             raise InvalidInputError("an audit is of constraints, and this problem has none")
-        level = validate.real("level", level, above=0, below=1)
+        level = validate.significance("level", level)
         # With fewer no p-value could be 0.05.
         trials = validate.integer("trials", trials, minimum=19)
         generator = validate.generator(rng)
@@ -563,7 +564,7 @@ class Problem(_WithForms):
             A raw estimate with n and oracle, or a post-processed one that knows its raw one.
         level
             Probability, in (0, 1), that all intervals of a trial cover, if the truth satisfies the
-            constraints.
+            constraints. Below 0.5 there is an ``ImplausibleLevelWarning``.
         sets
             As in ``FrequencyEstimate.query``; None for the values.
 
@@ -599,6 +600,6 @@ class Problem(_WithForms):
         # constraints have among themselves.
         feasibility.require_feasible(problem.constraints, start.d)
         raw = start.require_raw("intervals need")
-        probability = validate.real("level", level, above=0, below=1)
+        probability = validate.confidence("level", level)
         rows = None if sets is None else named_sets(sets, start.labels)[1]
         return constrained_intervals.interval(problem.constraints, raw, probability, rows)
