@@ -24,6 +24,7 @@ from ldpopt.estimate.shown import (
     standard_errors,
     top_values,
 )
+from ldpopt.estimate.thresholds import checked_threshold
 from ldpopt.estimate.traced import TracedFrequencies
 from ldpopt.tables import data_frame
 
@@ -145,6 +146,11 @@ class FrequencyEstimate(TracedFrequencies):
         InvalidInputError, InvalidTypeError
             If the estimate is a stack, k is no whole number >= 0, or the threshold is not finite.
 
+        Warns
+        -----
+        ImplausibleUnitWarning
+            If the threshold looks like percent, as of ``heavy_hitters``.
+
         Notes
         -----
         Cost: a few passes, and a sort of k values.
@@ -161,6 +167,8 @@ class FrequencyEstimate(TracedFrequencies):
         ['dog', 'cat']
         """
         self._require_vector("top")
+        if above is not None:
+            above = checked_threshold("above", above, self.frequencies, self._noise)
         return top_values(self.frequencies, self.labels, k, above)
 
     def heavy_hitters(self, threshold: float) -> NDArray[np.bool_]:
@@ -182,12 +190,19 @@ class FrequencyEstimate(TracedFrequencies):
         InvalidInputError, InvalidTypeError
             If the threshold is not a finite number.
 
+        Warns
+        -----
+        ImplausibleUnitWarning
+            If it is 1 or more, the frequencies are shares of 1, and ten standard errors of theirs
+            are less: 30 % is 0.3.
+
         Examples
         --------
         >>> FrequencyEstimate([0.5, 0.1, 0.3]).heavy_hitters(threshold=0.2)
         array([ True, False,  True])
         """
-        return np.asarray(self.frequencies > validate.real("threshold", threshold))
+        number = checked_threshold("threshold", threshold, self.frequencies, self._noise)
+        return np.asarray(self.frequencies > number)
 
     @overload
     def interval(
