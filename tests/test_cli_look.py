@@ -301,8 +301,8 @@ def test_what_libraries_print_is_not_among_results():
     """C writes later what it keeps for a pipe: it must be out before the results are."""
     script = (
         "import ctypes, os\n"
-        "from ldpopt.cli.shared import libraries_on_stderr\n"
-        "with libraries_on_stderr():\n"
+        "from ldpopt.descriptors import printed_to\n"
+        "with printed_to(2):\n"
         "    os.write(1, b'at once\\n')\n"
         "    ctypes.CDLL(None).printf(b'kept by C\\n')\n"
         "    print('by Python')\n"
@@ -320,9 +320,9 @@ def test_what_libraries_print_is_not_among_results():
 def test_without_a_standard_output_nothing_is_kept_apart():
     script = (
         "import os\n"
-        "from ldpopt.cli.shared import libraries_on_stderr\n"
+        "from ldpopt.descriptors import printed_to\n"
         "os.close(1)\n"
-        "with libraries_on_stderr():\n"
+        "with printed_to(2):\n"
         "    os.write(2, b'done')\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
