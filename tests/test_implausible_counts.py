@@ -200,3 +200,8 @@ def test_numbers_beyond_the_doubles_are_no_shares():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         FrequencyEstimate([1e308, 1e308, -1e308], n=10**6, oracle=OUE(epsilon=1.0, d=3))
+
+
+def test_one_report_is_a_report():
+    with pytest.raises(InvalidInputError, match=r"^counts of 1 report must lie in 0 \.\. 1,"):
+        OUE(epsilon=1.0, d=2).estimate([2, 0], 1)

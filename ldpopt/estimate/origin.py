@@ -19,6 +19,7 @@ from ldpopt.errors import (
 from ldpopt.estimate.noise import Noise
 from ldpopt.estimate.rawness import are_uncorrected
 from ldpopt.frames import numbers_of
+from ldpopt.printable import counted
 from ldpopt.protocol import PureProtocol
 
 Array = NDArray[np.float64]
@@ -79,7 +80,7 @@ def checked_counts(counts: ArrayLike, n: int, oracle: PureProtocol) -> NDArray[A
         If one is not a whole number in 0 .. n, there are not d of them, or their sum is not that
         of reports which each support as many values.
     """
-    whole = _whole_counts(f"counts of {_reports(n)}", numbers_of(counts), n)
+    whole = _whole_counts(f"counts of {counted(n, 'report')}", numbers_of(counts), n)
     if whole.ndim == 0 or whole.shape[-1] != oracle.d:
         raise InvalidInputError(
             f"counts must have {oracle.d} values on the last axis, got shape {whole.shape}"
@@ -145,7 +146,7 @@ def _warn_of_implausible_sums(counts: NDArray[Any], n: int, oracle: PureProtocol
             "rng) takes, or of reports of GRR"
         )
     warn(
-        f"implausible counts: they sum to {sums[trial]:,.0f}{where}, and {_reports(n)} of "
+        f"implausible counts: they sum to {sums[trial]:,.0f}{where}, and {counted(n, 'report')} of "
         f"{oracle!r} have a sum of {expected:,.0f} ± {allowed:,.0f}, whatever the frequencies; "
         f"{causes}",
         ImplausibleCountsWarning,
@@ -191,15 +192,10 @@ def warn_of_shares(frequencies: Array, n: int, oracle: PureProtocol) -> None:
         where = f" in {validate.trial(trial)}" if trial else ""
         warn(
             f"implausible frequencies: they sum to {sums[trial]:.6g}{where}, as the shares of "
-            f"{_reports(n)} of {oracle!r} that support each value do, and estimates sum to about "
-            "1: use oracle.estimate(counts, n), which takes p and q into account",
+            f"{counted(n, 'report')} of {oracle!r} that support each value do, and estimates sum "
+            "to about 1: use oracle.estimate(counts, n), which takes p and q into account",
             ImplausibleCountsWarning,
         )
-
-
-def _reports(n: int) -> str:
-    """Return how many reports there are, in words."""
-    return f"{n:,} report" if n == 1 else f"{n:,} reports"
 
 
 def noise_of(

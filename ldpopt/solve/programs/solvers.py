@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -79,9 +80,7 @@ def _all(tolerance: float, *names: str, **others: Any) -> Settings:
 
 def _first_of_highs() -> object:
     """Return an object whose constructor prints HiGHS's name, if it is the first."""
-    import highspy
-
-    return highspy.Highs()
+    return import_module("highspy").Highs()
 
 
 _CLARABEL = ("tol_gap_abs", "tol_gap_rel", "tol_feas")
