@@ -26,6 +26,14 @@ class InvalidTypeError(LdpoptError, TypeError):
     """A value of the wrong kind, such as text where counts are expected."""
 
 
+class UnknownNameError(InvalidInputError, KeyError):
+    """A name that is not known: the message has the nearest ones that are."""
+
+    def __str__(self) -> str:
+        """Return the message as it is, which a ``KeyError`` would show in quotes."""
+        return str(self.args[0])
+
+
 class MethodError(InvalidInputError):
     """A function of the user that returns what no method may, or changes its input."""
 

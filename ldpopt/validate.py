@@ -16,7 +16,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldpopt.errors import ImplausibleLevelWarning, InvalidInputError, InvalidTypeError, warn
+from ldpopt.errors import (
+    ImplausibleLevelWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    UnknownNameError,
+    warn,
+)
 from ldpopt.frames import numbers_of
 
 Item = TypeVar("Item")
@@ -32,14 +38,14 @@ INDEX_BOUND = 2**62
 """An upper bound for indices of a domain whose size is not known yet."""
 
 
-def unknown_name(kind: str, name: object, choices: Iterable[str]) -> InvalidInputError:
+def unknown_name(kind: str, name: object, choices: Iterable[str]) -> UnknownNameError:
     """Return the error for an unknown name; it lists the nearest names, or all of a short list."""
     names = list(choices)
     in_any_case = {known_name.lower(): known_name for known_name in names}
     close = difflib.get_close_matches(str(name).lower(), in_any_case, n=3, cutoff=0.5)
     nearest = [in_any_case[match] for match in close]
     hint = f"did you mean {_alternatives(nearest)}?" if nearest else f"known: {', '.join(names)}"
-    return InvalidInputError(f"unknown {kind} {name!r}: {hint}")
+    return UnknownNameError(f"unknown {kind} {name!r}: {hint}")
 
 
 def _alternatives(names: list[str]) -> str:

@@ -118,7 +118,7 @@ class FrequencyEstimate(TracedFrequencies):
         (array([0.75]), {'pets': np.float64(0.75)})
         """
         names, rows = named_sets(sets, self.labels)
-        total = answers(self.frequencies, rows)
+        total = answers(self.frequencies, rows, names)
         if self.clip_answers:
             total = np.maximum(total, 0.0)
         if not isinstance(sets, Mapping):
@@ -291,7 +291,7 @@ class FrequencyEstimate(TracedFrequencies):
         """
         level = validate.confidence("level", level)
         names, rows = ([], None) if sets is None else named_sets(sets, self.labels)
-        ends = self._ends(level, rows, simultaneous=simultaneous, selected=selected)
+        ends = self._ends(level, rows, names, simultaneous=simultaneous, selected=selected)
         if not isinstance(sets, Mapping):
             return ends
         lower, upper = ends
@@ -302,12 +302,18 @@ class FrequencyEstimate(TracedFrequencies):
         return by_name
 
     def _ends(
-        self, level: float, sets: Sets | None, *, simultaneous: bool, selected: int | None
+        self,
+        level: float,
+        sets: Sets | None,
+        names: list[str],
+        *,
+        simultaneous: bool,
+        selected: int | None,
     ) -> tuple[Array, Array]:
         """Return the ends of the intervals of values, or of sets of indices."""
         noise = self.noise
         raw = self.require_raw("intervals need")
-        members = None if sets is None else membership(sets, raw.d)
+        members = None if sets is None else membership(sets, raw.d, names)
         count = raw.d if members is None else members.shape[0]
         each = intervals.level_of_each(
             level, max(count, 1), simultaneous=simultaneous, selected=selected
