@@ -190,6 +190,20 @@ def test_estimates_are_no_shares(oracle, epsilon, n):
         FrequencyEstimate(frequencies, n=n, oracle=protocol)
 
 
+def test_raw_estimates_that_are_whole_numbers_of_reports_are_no_shares():
+    """At this budget p is 1/2 and q is 1/4: estimates from whole counts are multiples of 1/n."""
+    protocol = OUE(epsilon=math.log(3), d=4)
+    estimate = protocol.estimate([4000, 3500, 3000, 2650], n=10_000)
+    assert np.allclose(10_000 * estimate.frequencies, [6000, 4000, 2000, 600])
+    FrequencyEstimate(estimate.frequencies, n=10_000, oracle=protocol)
+
+
+def test_numbers_that_are_no_multiples_of_a_report_are_no_shares():
+    protocol = OUE(epsilon=1.0, d=10)
+    shares = protocol.simulate_counts(USERS, 0) / N
+    FrequencyEstimate(shares + np.tile([0.3, -0.3], 5) / N, n=N, oracle=protocol)
+
+
 def test_what_is_known_to_be_processed_may_have_any_sum():
     protocol = OUE(epsilon=1.0, d=10)
     shares = protocol.simulate_counts(USERS, 0) / N

@@ -68,6 +68,8 @@ def test_other_errors_of_a_function_stay_as_they_are():
         postprocess(PETS, lambda estimate: estimate.frequencies.sums)
     with pytest.raises(AttributeError, match="no attribute 'frequncies'"):
         postprocess(PETS, lambda estimate: estimate.frequncies)
+    with pytest.raises(AttributeError, match="no attribute 'sum'"):
+        postprocess(PETS, lambda estimate: object().sum())
     with pytest.raises(TypeError, match="unsupported operand"):
         postprocess(PETS, lambda estimate: estimate.frequencies.tolist() - 1)
 
