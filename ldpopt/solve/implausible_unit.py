@@ -29,16 +29,17 @@ def warn_of_unit(problem: Formulation, start: FrequencyEstimate) -> None:
     """
     f = start.frequencies
     d = f.shape[-1]
+    region = problem.region(d)
+    total = region.total
     # A domain has two values at least.
-    total = problem.region(d).total if d > 1 else None
-    if total is None or total <= 0:
+    if total is None or total <= 0 or d < 2:
         return
     # Shares of 1 are shares with and without noise.
     if total == _PERCENT or (total == start.n and total > _LARGE):
         _warn_of_total(f, total)
     # Bounds of some values alone are stated for these: that of all may stand for none.
-    if 0 < problem.region(d).upper_count < d:
-        _warn_of_bounds(problem.region(d), total, start.labels)
+    if 0 < region.upper_count < d:
+        _warn_of_bounds(region, total, start.labels)
     # Of d numbers >= 0 with the sum s the squares have a sum of s²/d at least.
     if start.has_noise or d * np.vdot(f, f) < _LARGE**2:
         return
