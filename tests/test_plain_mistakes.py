@@ -32,7 +32,7 @@ def test_a_missing_label_of_pandas_is_refused(place, missing):
         FrequencyEstimate(numbers if place == "index" else frame)
 
 
-@pytest.mark.parametrize("way", ["query", "interval"])
+@pytest.mark.parametrize("way", ["query", "interval", "to_frame"])
 @pytest.mark.parametrize(
     ("sets", "sentence"),
     [
@@ -46,6 +46,11 @@ def test_a_missing_label_of_pandas_is_refused(place, missing):
 def test_a_set_is_called_by_its_name(way, sets, sentence):
     with pytest.raises(InvalidInputError, match=sentence):
         getattr(RAW, way)(sets=sets)
+
+
+def test_a_set_that_is_shown_is_called_by_its_name():
+    with pytest.raises(InvalidInputError, match="set 'mine' has an index more than once"):
+        RAW.shown(2, {"all": [0], "mine": [1, 1]})
 
 
 @pytest.mark.parametrize(

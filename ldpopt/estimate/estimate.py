@@ -118,13 +118,16 @@ class FrequencyEstimate(TracedFrequencies):
         (array([0.75]), {'pets': np.float64(0.75)})
         """
         names, rows = named_sets(sets, self.labels)
-        total = answers(self.frequencies, rows, names)
-        if self.clip_answers:
-            total = np.maximum(total, 0.0)
+        total = self._answers(rows, names)
         if not isinstance(sets, Mapping):
             return total
         # The index () makes a number of an array without axes.
         return {name: total[..., i][()] for i, name in enumerate(names)}
+
+    def _answers(self, rows: Sets, names: list[str]) -> Array:
+        """Return the total frequency of each set of indices; errors state its name."""
+        total = answers(self.frequencies, rows, names)
+        return np.maximum(total, 0.0) if self.clip_answers else total
 
     def top(self, k: int | None = None, *, above: float | None = None) -> TopValues:
         """Return the largest values of one vector, the largest first, with their labels.
@@ -378,7 +381,7 @@ class FrequencyEstimate(TracedFrequencies):
             columns["frequency"] = self.frequencies
         else:
             columns["label"], rows = named_sets(sets, self.labels)
-            columns["frequency"] = self.query(rows)
+            columns["frequency"] = self._answers(rows, columns["label"])
         noise = self._noise
         # A set's error has the covariances of its values; frequencies without noise have no column.
         if noise is not None and rows is None:
@@ -426,7 +429,7 @@ class FrequencyEstimate(TracedFrequencies):
         number = validate.integer("number", number, minimum=0)
         simultaneous = validate.flag("simultaneous", simultaneous)
         titles, rows = ([], None) if sets is None else named_sets(sets, self.labels)
-        numbers = self.frequencies if rows is None else self.query(rows)
+        numbers = self.frequencies if rows is None else self._answers(rows, titles)
         indices = largest(numbers, number)
         names = names_of(self.labels if rows is None else titles, indices)
         result = Shown(names, numbers[indices], len(numbers))
