@@ -24,6 +24,7 @@ from ldpopt.errors import (
     warn,
 )
 from ldpopt.frames import numbers_of
+from ldpopt.printable import counted
 
 Item = TypeVar("Item")
 
@@ -297,7 +298,7 @@ def one_per_value(what: str, values: NDArray[Any], d: int) -> None:
     """Raise an error unless there are d values."""
     if len(values) != d:
         raise InvalidInputError(
-            f"{what} has {len(values)} values for a domain of {d}: pass one per value"
+            f"{what} has {counted(len(values), 'value')} for a domain of {d}: pass one per value"
         )
 
 
