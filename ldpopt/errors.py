@@ -26,6 +26,14 @@ class InvalidTypeError(LdpoptError, TypeError):
     """A value of the wrong kind, such as text where counts are expected."""
 
 
+class UnknownNameError(InvalidInputError, KeyError):
+    """A name that is not known: the message has the nearest ones that are."""
+
+    def __str__(self) -> str:
+        """Return the message as it is, which a ``KeyError`` would show in quotes."""
+        return str(self.args[0])
+
+
 class MethodError(InvalidInputError):
     """A function of the user that returns what no method may, or changes its input."""
 
@@ -197,6 +205,8 @@ class LdpoptWarning(UserWarning):
 class ImplausibleCountsWarning(LdpoptWarning):
     """Counts whose sum reports of the protocol practically never give: epsilon or n may be wrong.
 
+    Frequencies that are shares of reports, and no estimates yet, have it too.
+
     The estimate is computed all the same. Toy counts in tests of arithmetic deserve this warning
     too: ignore its category there.
     """
@@ -204,6 +214,10 @@ class ImplausibleCountsWarning(LdpoptWarning):
 
 class ImplausibleUnitWarning(LdpoptWarning):
     """Numbers that look like percent or counts where frequencies are expected."""
+
+
+class ImplausibleLevelWarning(LdpoptWarning):
+    """A confidence below one half, as of 0.05 for 0.95, or a significance above it."""
 
 
 def warn(message: str, category: type[LdpoptWarning] = LdpoptWarning) -> None:

@@ -5,7 +5,7 @@ Neither pandas nor polars is imported: who has such an object has imported its p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -80,10 +80,10 @@ def column_of(frame: Any) -> Column:
     number, label = _chosen(names, columns)
     labels = None
     if label is not None:
-        labels = tuple(map(str, columns[label].tolist()))
+        labels = texts_of(columns[label].tolist())
     # Row numbers that pandas makes up are no labels.
     elif hasattr(frame, "index") and not _is_made_up(frame.index):
-        labels = tuple(map(str, frame.index))
+        labels = texts_of(frame.index)
     if labels is not None:
         _require_distinct(labels)
     return Column(names[number], columns[number], labels)
@@ -102,6 +102,36 @@ def may_have_labels(values: Any) -> bool:
     return is_frame(values) or is_from(values, "Series", "pandas")
 
 
+# What str() makes of missing values: None, NaN, and those of pandas.
+_MISSING = frozenset({"None", "nan", "NaT", "<NA>"})
+
+
+def texts_of(labels: Iterable[Any]) -> tuple[str, ...]:
+    """Return labels as texts.
+
+    Raises
+    ------
+    InvalidInputError
+        If one is missing, such as None or NaN: it would be the label 'None' or 'nan'.
+
+    Examples
+    --------
+    >>> texts_of(["cat", 7])
+    ('cat', '7')
+    """
+    given = tuple(labels)
+    texts = tuple(map(str, given))
+    # The texts themselves may be names of values: the first look finds hardly any.
+    if not _MISSING.isdisjoint(texts):
+        for place, (label, text) in enumerate(zip(given, texts, strict=True)):
+            if text in _MISSING and not isinstance(label, str):
+                raise InvalidInputError(
+                    f"labels must name every value, got {text} at index {place}: give it a name "
+                    "(pandas reads texts such as NA as missing, unless keep_default_na=False)"
+                )
+    return texts
+
+
 def labels_of(values: Any) -> tuple[str, ...] | None:
     """Return the index of a Series of pandas, or the labels of a DataFrame; None of anything else.
 
@@ -116,7 +146,7 @@ def labels_of(values: Any) -> tuple[str, ...] | None:
         return column_of(values).labels
     if not is_from(values, "Series", "pandas") or _is_made_up(values.index):
         return None
-    return tuple(map(str, values.index))
+    return texts_of(values.index)
 
 
 def entries_of(values: Any) -> dict[Any, Any] | None:

@@ -145,7 +145,7 @@ def _all_values(groups: Sets | NamedSets, vector: FrequencyEstimate) -> Any:
     from scipy import sparse
 
     names, rows = named_sets(groups, vector.labels)
-    members = membership(rows, vector.d)
+    members = membership(rows, vector.d, names)
     held = np.asarray(members.sum(axis=0))
     if (held > 1).any():
         value = int(np.argmax(held > 1))

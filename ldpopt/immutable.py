@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import sys
 from abc import ABCMeta
@@ -15,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 
 import numpy as np
 
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, InvalidTypeError
 
 
 class _Container(NamedTuple):
@@ -94,7 +95,12 @@ class SealsInstances(ABCMeta):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         """Return a sealed instance."""
-        instance = super().__call__(*args, **kwargs)
+        try:
+            instance = super().__call__(*args, **kwargs)
+        except TypeError:
+            # Python names the class whose constructor it is, which may be an internal base.
+            _require_arguments(cls, args, kwargs)
+            raise
         instance._seal()
         return instance
 
@@ -108,6 +114,20 @@ class SealsInstances(ABCMeta):
         signature = inspect.signature(constructor)
         _, *arguments = signature.parameters.values()
         return signature.replace(parameters=arguments, return_annotation=inspect.Signature.empty)
+
+
+def _require_arguments(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise an error unless a constructor takes these arguments; it names the nearest keyword."""
+    signature = inspect.signature(cls)
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        hint = ""
+        for wrong in kwargs:
+            close = difflib.get_close_matches(wrong, signature.parameters, n=1)
+            if wrong not in signature.parameters and close:
+                hint = f": for {wrong}=..., did you mean {close[0]}=...?"
+        raise InvalidTypeError(f"{cls.__name__}(): {error}{hint}") from None
 
 
 class Immutable(metaclass=SealsInstances):

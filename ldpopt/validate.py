@@ -16,8 +16,15 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.errors import (
+    ImplausibleLevelWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    UnknownNameError,
+    warn,
+)
 from ldpopt.frames import numbers_of
+from ldpopt.printable import counted
 
 Item = TypeVar("Item")
 
@@ -32,14 +39,14 @@ INDEX_BOUND = 2**62
 """An upper bound for indices of a domain whose size is not known yet."""
 
 
-def unknown_name(kind: str, name: object, choices: Iterable[str]) -> InvalidInputError:
+def unknown_name(kind: str, name: object, choices: Iterable[str]) -> UnknownNameError:
     """Return the error for an unknown name; it lists the nearest names, or all of a short list."""
     names = list(choices)
     in_any_case = {known_name.lower(): known_name for known_name in names}
     close = difflib.get_close_matches(str(name).lower(), in_any_case, n=3, cutoff=0.5)
     nearest = [in_any_case[match] for match in close]
     hint = f"did you mean {_alternatives(nearest)}?" if nearest else f"known: {', '.join(names)}"
-    return InvalidInputError(f"unknown {kind} {name!r}: {hint}")
+    return UnknownNameError(f"unknown {kind} {name!r}: {hint}")
 
 
 def _alternatives(names: list[str]) -> str:
@@ -84,6 +91,33 @@ def real(
         is_percent = above == 0 and below == 1 and 50 <= number < 100
         remedy = f": {number:g} % is {number / 100:g}" if is_percent else ""
         raise InvalidInputError(f"{what} must be a finite number{limits}, got {value!r}{remedy}")
+    return number
+
+
+def confidence(what: str, value: object) -> float:
+    """Return the probability in (0, 1) that a statement holds; warn where it hardly ever would.
+
+    statsmodels takes the probability of a miss, 0.05, where this library takes 0.95, as scipy does.
+    """
+    number = real(what, value, above=0, below=1)
+    if number < 0.5:
+        warn(
+            f"{what} is 0.95 for 95 %, and {number:g} stands for {100 * number:g} %: "
+            f"pass {1 - number:g} if {number:g} is the probability of a miss",
+            ImplausibleLevelWarning,
+        )
+    return number
+
+
+def significance(what: str, value: object) -> float:
+    """Return the probability in (0, 1) that a test rejects what holds; warn above one half."""
+    number = real(what, value, above=0, below=1)
+    if number > 0.5:
+        warn(
+            f"{what} is 0.05 for a test that rejects 5 % of what holds, and {number:g} stands for "
+            f"{100 * number:g} %: pass {1 - number:g} if {number:g} is the confidence",
+            ImplausibleLevelWarning,
+        )
     return number
 
 
@@ -264,7 +298,7 @@ def one_per_value(what: str, values: NDArray[Any], d: int) -> None:
     """Raise an error unless there are d values."""
     if len(values) != d:
         raise InvalidInputError(
-            f"{what} has {len(values)} values for a domain of {d}: pass one per value"
+            f"{what} has {counted(len(values), 'value')} for a domain of {d}: pass one per value"
         )
 
 

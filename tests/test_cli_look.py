@@ -92,8 +92,13 @@ def test_all_errors_look_alike(arguments, sentence, tmp_path, monkeypatch):
     assert len(more) <= 1
 
 
-# One with a category of its own, one of a method.
+# Two with a category of their own, one of a method.
 WARNED_OF = [
+    (
+        "3870 3360 3010 2680",
+        ["--interval", "0.05"],
+        "level is 0.95 for 95 %, and 0.05 stands for 5",
+    ),
     ("3870 3360 3010 2680", ["--epsilon", "2"], "implausible counts: they sum to 12,920, and"),
     ("9000 1300 1300 1400", ["--method", "norm-cut"], "norm-cut returns 0 everywhere for a vector"),
 ]
@@ -296,8 +301,8 @@ def test_what_libraries_print_is_not_among_results():
     """C writes later what it keeps for a pipe: it must be out before the results are."""
     script = (
         "import ctypes, os\n"
-        "from ldpopt.cli.shared import libraries_on_stderr\n"
-        "with libraries_on_stderr():\n"
+        "from ldpopt.descriptors import printed_to\n"
+        "with printed_to(2):\n"
         "    os.write(1, b'at once\\n')\n"
         "    ctypes.CDLL(None).printf(b'kept by C\\n')\n"
         "    print('by Python')\n"
@@ -315,9 +320,9 @@ def test_what_libraries_print_is_not_among_results():
 def test_without_a_standard_output_nothing_is_kept_apart():
     script = (
         "import os\n"
-        "from ldpopt.cli.shared import libraries_on_stderr\n"
+        "from ldpopt.descriptors import printed_to\n"
         "os.close(1)\n"
-        "with libraries_on_stderr():\n"
+        "with printed_to(2):\n"
         "    os.write(2, b'done')\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

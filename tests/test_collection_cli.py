@@ -631,7 +631,7 @@ def test_labels_in_another_order_are_refused(world):
     [
         ("l.txt", "a\n\nb", "label 2 is empty"),
         ("l.txt", "a\nb\na", "label 3 is 'a', and so is label 1"),
-        ("l.txt", "a,b", "has 1 labels: a domain has at least 2 values, each on a line of its own"),
+        ("l.txt", "a,b", "has 1 label: a domain has at least 2 values, each on a line of its own"),
         ("l.json", '{"a": 1}', "JSON list"),
         ("l.json", "[1, 2]", "JSON list"),
         ("l.json", "[", "not JSON"),

@@ -261,7 +261,7 @@ STATES = {
     ),
     "a lower sum": (
         lambda text: resealed(text, counts="DQAAAAAAAAANAAAAAAAAAAwAAAAAAAAACwAAAAAAAAA="),
-        "has counts with the sum 49, but 50 reports have 50",
+        "has counts with the sum 49, but that of 50 reports is 50",
     ),
     "more rows": (
         lambda text: resealed(text, rejected={"out of range": 3}),

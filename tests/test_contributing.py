@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.test_methods import TABLE_I
+
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
@@ -84,8 +86,8 @@ SEPARATOR = "~~~ next recipe ~~~"
 
 
 @pytest.fixture(scope="module")
-def printed(tmp_path_factory):
-    """What the last block of each recipe prints, all recipes applied to one copy."""
+def extended(tmp_path_factory):
+    """A copy of the package to which all recipes are applied."""
     root = tmp_path_factory.mktemp("copy")
     for name in COPIED:
         source = ROOT / name
@@ -95,12 +97,23 @@ def printed(tmp_path_factory):
             shutil.copy2(source, root / name)
     for recipe in RECIPES:
         recipe.apply(root)
+    return root
+
+
+@pytest.fixture(scope="module")
+def printed(extended):
+    """What the last block of each recipe prints."""
     # A block may end in the exit of a command.
     script = "\n".join(
         f"try:\n    exec({recipe.code!r}, {{}})\nexcept SystemExit as stop:\n"
         f"    assert not stop.code, stop.code\nprint({SEPARATOR!r}, flush=True)"
         for recipe in RECIPES
     )
+    return dict(zip(NAMES, ran(extended, script).split(f"{SEPARATOR}\n"), strict=False))
+
+
+def ran(root, script):
+    """Return what a script prints that imports the package of a folder."""
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=root,
@@ -110,7 +123,7 @@ def printed(tmp_path_factory):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    return dict(zip(NAMES, done.stdout.split(f"{SEPARATOR}\n"), strict=False))
+    return done.stdout
 
 
 def test_there_is_a_recipe_for_each_kind_of_extension():
@@ -132,3 +145,15 @@ def test_every_block_of_a_recipe_is_applied():
     blocks = len(re.findall(r"^```\w", TEXT, flags=re.MULTILINE))
     applied = sum(len(recipe.insertions) + len(recipe.new_files) + 2 for recipe in RECIPES)
     assert blocks == applied
+
+
+def test_a_method_by_the_recipe_keeps_the_order_of_the_table_and_of_its_page(extended):
+    """Tests of the package ask for both: who follows a recipe sees none of them fail."""
+    script = (
+        "from ldpopt.methods import METHODS, markdown_table; "
+        "print(*list(METHODS)[:12]); print(markdown_table())"
+    )
+    first, table = ran(extended, script).split("\n", 1)
+    assert first.split() == TABLE_I
+    page = (extended / "docs" / "explanation" / "methods.md").read_text("utf-8")
+    assert table.strip() in page

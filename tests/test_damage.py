@@ -135,7 +135,7 @@ def test_counts_of_grr_sum_to_the_number_of_reports(tmp_path):
     write_reports(reports, MAKERS["grr"](3), [0, 2])
     write_counts(path, aggregate(reports))
     edit(path, lambda text: text.replace("[1, 0, 1]", "[1, 1, 1]"))
-    with pytest.raises(InvalidInputError, match="sum 3, but 2 reports have 2"):
+    with pytest.raises(InvalidInputError, match="sum 3, but that of 2 reports is 2"):
         read_counts(path, None, None, None)
 
 

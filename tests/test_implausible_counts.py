@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from ldpopt import FrequencyEstimate, Noise
+from ldpopt import FrequencyEstimate, Noise, postprocess
 from ldpopt.errors import ImplausibleCountsWarning, InvalidInputError, LdpoptWarning
 from ldpopt.oracles import BLH, GRR, OLH, OUE, SUE, HadamardResponse, SubsetSelection
 from ldpopt.protocol import PureProtocol
@@ -18,7 +18,7 @@ ORACLES = [SUE, OUE, OLH, BLH, HadamardResponse]
 USERS = np.array([40_000, 30_000, 10_000, 5_000, 5_000, 4_000, 3_000, 2_000, 1_000, 0])
 N = int(USERS.sum())
 
-pytestmark = pytest.mark.filterwarnings("error:implausible counts")
+pytestmark = pytest.mark.filterwarnings("error:implausible")
 
 
 @pytest.mark.parametrize("oracle", ORACLES)
@@ -147,3 +147,75 @@ def test_frequencies_with_a_noise_are_no_counts():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         FrequencyEstimate([0.5, 0.2], noise=Noise.of_reports(1000, OUE(epsilon=1.0, d=2)))
+
+
+def test_a_sum_of_one_value_per_report_is_named():
+    with pytest.warns(ImplausibleCountsWarning, match=r"a sum of n is that of the users' own val"):
+        OUE(epsilon=1.0, d=10).estimate(USERS, N)
+
+
+@pytest.mark.parametrize("oracle", [*ORACLES, SubsetSelection])
+@pytest.mark.parametrize("is_raw", [None, True])
+def test_shares_of_reports_are_no_estimates(oracle, is_raw):
+    protocol = oracle(0.5, 10)
+    counts = protocol.simulate_counts(USERS, 0)
+    with pytest.warns(
+        ImplausibleCountsWarning, match=r"use oracle\.estimate\(counts, n\)"
+    ) as record:
+        FrequencyEstimate(counts / N, n=N, oracle=protocol, is_raw=is_raw)
+    message = str(record[0].message)
+    assert message.startswith(f"implausible frequencies: they sum to {counts.sum() / N:.6g}, as")
+    assert record[0].filename == __file__
+
+
+def test_the_trial_of_shares_is_named():
+    protocol = OUE(epsilon=1.0, d=10)
+    counts = protocol.simulate_counts(USERS, 0)
+    estimates = np.stack([protocol.estimate(counts, N).frequencies, counts / N])
+    with pytest.warns(ImplausibleCountsWarning, match="in trial 1, as the shares"):
+        FrequencyEstimate(estimates, n=N, oracle=protocol)
+
+
+@pytest.mark.parametrize("oracle", [GRR, *ORACLES, SubsetSelection])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, math.log(3), 4.0])
+@pytest.mark.parametrize("n", [10, 1000, 10_000])
+def test_estimates_are_no_shares(oracle, epsilon, n):
+    """Raw ones, processed ones, true frequencies, and ones that are rounded to multiples of 1/n."""
+    protocol = oracle(epsilon, 10)
+    users = np.random.default_rng(n).multinomial(n, USERS / N)
+    estimate = protocol.estimate(protocol.simulate_counts(users, n, trials=10), n)
+    raw = estimate.frequencies
+    processed = postprocess(estimate, "norm-sub").frequencies
+    for frequencies in (raw, np.maximum(raw, 0), processed, users / n, np.rint(raw * n) / n):
+        FrequencyEstimate(frequencies, n=n, oracle=protocol)
+
+
+def test_raw_estimates_that_are_whole_numbers_of_reports_are_no_shares():
+    """At this budget p is 1/2 and q is 1/4: estimates from whole counts are multiples of 1/n."""
+    protocol = OUE(epsilon=math.log(3), d=4)
+    estimate = protocol.estimate([4000, 3500, 3000, 2650], n=10_000)
+    assert np.allclose(10_000 * estimate.frequencies, [6000, 4000, 2000, 600])
+    FrequencyEstimate(estimate.frequencies, n=10_000, oracle=protocol)
+
+
+def test_numbers_that_are_no_multiples_of_a_report_are_no_shares():
+    protocol = OUE(epsilon=1.0, d=10)
+    shares = protocol.simulate_counts(USERS, 0) / N
+    FrequencyEstimate(shares + np.tile([0.3, -0.3], 5) / N, n=N, oracle=protocol)
+
+
+def test_what_is_known_to_be_processed_may_have_any_sum():
+    protocol = OUE(epsilon=1.0, d=10)
+    shares = protocol.simulate_counts(USERS, 0) / N
+    assert FrequencyEstimate(shares, n=N, oracle=protocol, is_raw=False).n == N
+
+
+def test_numbers_beyond_the_doubles_are_no_shares():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FrequencyEstimate([1e308, 1e308, -1e308], n=10**6, oracle=OUE(epsilon=1.0, d=3))
+
+
+def test_one_report_is_a_report():
+    with pytest.raises(InvalidInputError, match=r"^counts of 1 report must lie in 0 \.\. 1,"):
+        OUE(epsilon=1.0, d=2).estimate([2, 0], 1)

@@ -1,5 +1,6 @@
 """Percent and counts that are passed where frequencies are expected are noticed by their sum."""
 
+import math
 import warnings
 
 import pytest
@@ -8,6 +9,7 @@ from ldpopt import FrequencyEstimate, Problem, postprocess
 from ldpopt.constraints import Bounds, NonNegative, SumsTo
 from ldpopt.errors import ImplausibleUnitWarning
 from ldpopt.losses import LeastSquares
+from ldpopt.oracles import OUE
 
 PERCENT = [38.7, 40.2, 21.1]
 COUNTS = [387.0, 402.0, 211.0]
@@ -77,6 +79,32 @@ def test_other_numbers_pass(values):
         PROBLEM.minimise(values)
 
 
+RAW = OUE(epsilon=1.0, d=4).estimate([3870, 3360, 3010, 2680], n=10_000)
+
+
+@pytest.mark.parametrize("total", [100, 10_000])
+@pytest.mark.parametrize("way", ["solve", "minimise"])
+def test_a_total_of_percent_or_of_all_reports_is_noticed_beside_shares_of_1(total, way):
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(total)])
+    with pytest.warns(ImplausibleUnitWarning, match=r"state SumsTo\(1\)$") as record:
+        getattr(problem, way)(RAW)
+    (warning,) = record
+    assert f"a total of {total:g}, and these frequencies sum to 0.93584" in str(warning.message)
+    assert warning.filename == __file__
+
+
+def test_a_total_of_100_beside_plain_shares_is_noticed():
+    with pytest.warns(ImplausibleUnitWarning, match="these frequencies sum to 1.07: if"):
+        Problem(LeastSquares(), [SumsTo(100)]).solve([0.7, 0.2, 0.17])
+
+
+@pytest.mark.parametrize("total", [0.25, 1, 2, 50, 99, 1000])
+def test_other_totals_beside_shares_of_1_pass(total):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Problem(LeastSquares(), [NonNegative(), SumsTo(total)]).minimise(RAW)
+
+
 def test_toys_under_a_small_total_pass():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -98,3 +126,67 @@ def test_an_estimate_with_noise_has_the_unit_of_its_noise():
         assert estimate.has_noise
         assert not FrequencyEstimate(PERCENT).has_noise
         PROBLEM.minimise(estimate)
+
+
+LABELLED = OUE(epsilon=1.0, d=4).estimate([3870, 3360, 3010, 2680], n=10_000, labels=list("abcd"))
+
+
+@pytest.mark.parametrize("threshold", [1, 2.5, 30])
+@pytest.mark.parametrize("estimate", [RAW, FrequencyEstimate([0.7, 0.3]), RAW[None]])
+def test_a_threshold_in_percent_is_noticed(threshold, estimate):
+    with pytest.warns(
+        ImplausibleUnitWarning, match=f"{threshold:g} % is {threshold / 100:g}$"
+    ) as r:
+        assert not estimate.heavy_hitters(threshold).any()
+    assert r[0].filename == __file__
+
+
+def test_a_threshold_of_the_largest_values_in_percent_is_noticed():
+    with pytest.warns(ImplausibleUnitWarning, match=r"^above is 30, and these frequencies are sh"):
+        assert RAW.top(above=30) == []
+
+
+@pytest.mark.parametrize(
+    ("frequencies", "n", "threshold"),
+    [
+        ([0.7, 0.3], None, 0.99),
+        ([38.7, 61.3], None, 30),  # percent
+        ([0.001, 0.002], None, 2),  # shares of another total
+        ([1.7, -0.7], None, 3),  # noise beyond shares
+        ([0.9, 0.2], 10, 3),  # ten reports: below ten standard errors
+    ],
+)
+def test_other_thresholds_pass(frequencies, n, threshold):
+    oracle = None if n is None else OUE(epsilon=1.0, d=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FrequencyEstimate(frequencies, n=n, oracle=oracle).heavy_hitters(threshold)
+
+
+@pytest.mark.parametrize("way", ["solve", "minimise"])
+def test_a_bound_of_one_value_in_percent_is_noticed(way):
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(1), Bounds(upper={"b": 10})])
+    with pytest.warns(ImplausibleUnitWarning, match="bound 10 of 'b' excludes nothing") as record:
+        getattr(problem, way)(LABELLED)
+    assert record[0].filename == __file__
+    by_place = Problem(LeastSquares(), [Bounds(0, [math.inf, 10]), SumsTo(1)])
+    with pytest.warns(ImplausibleUnitWarning, match="bound 10 of value 1 excludes nothing"):
+        getattr(by_place, way)([0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        [NonNegative(), SumsTo(1), Bounds(upper={"b": 0.1})],
+        [NonNegative(), SumsTo(1), Bounds(upper={"a": 0.1, "b": 10})],
+        [NonNegative(), SumsTo(1), Bounds(0, 10)],  # of all values: no bound
+        [NonNegative(), SumsTo(1), Bounds(upper={"b": 1e6})],
+        [NonNegative(), SumsTo(100.5), Bounds(upper={"b": 10})],
+        [NonNegative(), Bounds(upper={"b": 10})],
+        [SumsTo(1), Bounds(upper={"b": 10})],  # others may be negative
+    ],
+)
+def test_other_bounds_pass(constraints):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Problem(LeastSquares(), constraints).minimise(LABELLED)

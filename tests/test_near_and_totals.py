@@ -277,7 +277,7 @@ BAD = {
         lambda: Near([0.5, 0.5], 0.1, 1, weights=[1.0, 0.0]),
         "weights must be positive and finite, found 0 at index 1",
     ),
-    "too few weights": (lambda: Near(REFERENCE, 0.1, 1, weights=[1.0]), "weights has 1 values"),
+    "too few weights": (lambda: Near(REFERENCE, 0.1, 1, weights=[1.0]), "weights has 1 value for"),
     "NaN reference": (lambda: Near([0.5, NAN], 0.1), "reference must be finite, found nan"),
     "negative reference": (
         lambda: Near([0.5, -0.5], 0.1, "kl"),

@@ -1,6 +1,8 @@
 """How a solver is run: output, warm starts, time limits, what it reports, and the cvxpy problem."""
 
 import pickle
+import subprocess
+import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -101,6 +103,24 @@ def test_a_solver_prints_only_if_that_is_requested(capfd):
     assert capfd.readouterr().out == ""
     PROBLEM.solve(Y, solver="OSQP", verbose=True)
     assert "OSQP" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_highs_prints_its_name_only_if_that_is_requested(verbose):
+    """It does so once per process, when its first object is made."""
+    pytest.importorskip("highspy")
+    script = (
+        "from ldpopt import Problem, constraints, losses\n"
+        "simplex = [constraints.NonNegative(), constraints.SumsTo(1)]\n"
+        "problem = Problem(losses.LeastAbsolute(), simplex)\n"
+        f"problem.solve([0.7, 0.4, -0.1], solver='HIGHS', verbose={verbose})\n"
+        "print('a result')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.endswith("a result\n"), done.stderr
+    assert ("HiGHS" in done.stdout) is verbose
+    assert done.stdout == "a result\n" or verbose
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("solver", RUNS)

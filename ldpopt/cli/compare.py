@@ -13,7 +13,6 @@ from ldpopt.cli.counted import with_noise
 from ldpopt.cli.names import ORACLE_NAMES, is_problem_file
 from ldpopt.cli.shared import (
     Json,
-    libraries_on_stderr,
     output,
     picture_kind,
     progress_bar,
@@ -22,6 +21,7 @@ from ldpopt.cli.shared import (
     split_list,
 )
 from ldpopt.datasets import read_frequencies
+from ldpopt.descriptors import printed_to
 from ldpopt.errors import InvalidInputError, InvalidTypeError, users_code
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.printable import printable
@@ -149,7 +149,7 @@ def compare(
         problem_file = Path(own_problem)
     require_writable(csv, plot, inputs=[own_input, problem_file])
     # The library's own path is the first row of each problem.
-    with libraries_on_stderr():
+    with printed_to(2):
         rows = _rows(results, number * (1 + len(names) * len(accuracies)))
     if as_json:
         typer.echo(to_json(rows))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import stat
@@ -51,32 +50,6 @@ def leave_pipe() -> NoReturn:
     with suppress(OSError), Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
     raise SystemExit(CLOSED)
-
-
-@contextmanager
-def libraries_on_stderr() -> Iterator[None]:
-    """Send to standard error what compiled libraries print, such as HiGHS its name, once.
-
-    Standard output is for results, which other programs read.
-    """
-    try:
-        kept = os.dup(1)
-    except OSError:
-        # Without a standard output there is nothing to keep apart.
-        yield
-        return
-    sys.stdout.flush()
-    try:
-        with suppress(OSError):
-            os.dup2(2, 1)
-        yield
-    finally:
-        sys.stdout.flush()
-        # What C has not written yet would come out later, among the results.
-        if os.name == "posix":
-            ctypes.CDLL(None).fflush(None)
-        os.dup2(kept, 1)
-        os.close(kept)
 
 
 output = _Output()  # results alone, so that they can be piped

@@ -34,6 +34,7 @@ from ldpopt.collection.sums import WeightedCounts
 from ldpopt.errors import DataUnavailableError, InvalidInputError, WorkersError, warn
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.executors import PATIENCE, Executor, executor_for, results
+from ldpopt.printable import counted
 from ldpopt.reports.refinement import warn_of_a_wrong_start, weighing_of
 
 # Logarithm of a probability that no collection meets, 1e-12.
@@ -76,9 +77,9 @@ class Aggregate:
     refinement: Refinement | None = None
 
     def __repr__(self) -> str:
-        parts = [f"{self.n:,} reports", repr(self.header.oracle)]
+        parts = [counted(self.n, "report"), repr(self.header.oracle)]
         if self.rejected:
-            parts.append(f"{sum(self.rejected.values()):,} rows set aside")
+            parts.append(f"{counted(sum(self.rejected.values()), 'row')} set aside")
         if self.unreadable:
             parts.append(f"{len(self.unreadable)} unreadable parts")
         return f"Aggregate({', '.join(parts)})"

@@ -13,6 +13,7 @@ from ldpopt import validate
 from ldpopt.collection.seal import BLANK, FIELD
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.oracles import ORACLES, FrequencyOracle
+from ldpopt.printable import counted
 
 VERSION = 4
 """Of the format. Version 1 had no checksums."""
@@ -229,7 +230,8 @@ def check_sum(oracle: FrequencyOracle, total: int, n: int, where: str) -> None:
     size = oracle.report_form.fixed_size
     if size is not None and total != n * size:
         raise InvalidInputError(
-            f"{where} has counts with the sum {total}, but {n} reports have {n * size}"
+            f"{where} has counts with the sum {total}, but that of {counted(n, 'report')} is "
+            f"{n * size}"
         )
 
 

@@ -22,6 +22,7 @@ from ldpopt.collection.seal import check, has_place, sealed
 from ldpopt.collection.untrusted import parse_json
 from ldpopt.errors import DataUnavailableError, InvalidInputError
 from ldpopt.oracles.forms import Reports
+from ldpopt.printable import counted
 
 CLIENT_ID = "client_id"
 METADATA = b"ldpopt.reports"
@@ -312,7 +313,9 @@ def id_column(ids: Sequence[Any] | np.ndarray[Any, Any] | pa.Array, n: int) -> p
             "client ids must be all text or all whole numbers of 64 bits, with none missing"
         )
     if len(column) != n:
-        raise InvalidInputError(f"{n} reports need as many client ids, got {len(column)}")
+        raise InvalidInputError(
+            f"{counted(n, 'report')} must have as many client ids, got {len(column)}"
+        )
     if not pa.types.is_integer(column.type):
         _require_lengths(column)
     # One width of numbers, so that batches of a file agree.

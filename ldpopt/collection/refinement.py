@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.oracles.base import FrequencyOracle
+from ldpopt.printable import counted
 from ldpopt.reports.estimate import RefinedEstimate, refined
 from ldpopt.reports.exact_sums import UNIT, is_possible
 from ldpopt.reports.weighing import Weighing
@@ -62,7 +63,9 @@ class Refinement:
             raise InvalidInputError(f"{where} has a second pass of another form") from None
         is_start = shares.shape == (oracle.d,) and shares.min() >= 0 and shares.sum() == UNIT
         if not is_start or not is_possible(sums, n):
-            raise InvalidInputError(f"{where} has a second pass that {n} reports cannot give")
+            raise InvalidInputError(
+                f"{where} has a second pass that {counted(n, 'report')} cannot give"
+            )
         return cls(shares, sums)
 
 

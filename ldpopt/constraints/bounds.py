@@ -131,7 +131,8 @@ class Bounds(_Box):
     Parameters
     ----------
     lower, upper
-        One number for all values, or one per value; -inf and inf stand for no bound.
+        One number for all values, or one per value; -inf and inf stand for no bound. They are in
+        the unit of the frequencies: 0.1 for 10 % of a total of 1.
         One of them may be left out if the other is given by name. A mapping from labels of the
         estimate bounds the values that it names.
 

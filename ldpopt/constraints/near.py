@@ -21,7 +21,7 @@ from ldpopt.constraints.base import (
 )
 from ldpopt.errors import InvalidInputError
 from ldpopt.expressions import in_uniform_units
-from ldpopt.printable import latex_number
+from ldpopt.printable import counted, latex_number
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -331,4 +331,5 @@ class Near(Constraint):
     def __repr__(self) -> str:
         norm = repr(self.norm) if self.norm == "kl" else f"{self.norm:g}"
         weighted = "" if self.weights is None else ", weighted"
-        return f"Near(<{len(self.reference)} values>, {self.radius:g}, norm={norm}{weighted})"
+        reference = counted(len(self.reference), "value")
+        return f"Near(<{reference}>, {self.radius:g}, norm={norm}{weighted})"

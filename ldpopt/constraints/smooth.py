@@ -17,6 +17,7 @@ from ldpopt.constraints.absolute_sums import (
 from ldpopt.constraints.base import LinearInequalities, Polyhedron
 from ldpopt.errors import InvalidInputError
 from ldpopt.expressions import in_uniform_units
+from ldpopt.printable import counted
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -205,7 +206,7 @@ class Smooth(Polyhedron):
         }
         shown = [f"{name}={bound:g}" for name, bound in bounds.items() if bound is not None]
         if self.order is not None:
-            shown.append(f"order=<{len(self.order)} values>")
+            shown.append(f"order=<{counted(len(self.order), 'value')}>")
         return f"Smooth({', '.join(shown)})"
 
 

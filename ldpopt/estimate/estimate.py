@@ -24,6 +24,7 @@ from ldpopt.estimate.shown import (
     standard_errors,
     top_values,
 )
+from ldpopt.estimate.thresholds import checked_threshold
 from ldpopt.estimate.traced import TracedFrequencies
 from ldpopt.tables import data_frame
 
@@ -41,7 +42,10 @@ class FrequencyEstimate(TracedFrequencies):
     Parameters
     ----------
     frequencies
-        Finite fractions of users, shape (d,) or (..., d); kept as a read-only float64 array.
+        Finite fractions of users, shape (d,) or (..., d); kept as a read-only float64 array. They
+        are estimates, (c/n - q)/(p - q) from the counts c of n reports: ``oracle.estimate(counts,
+        n)`` or ``FrequencyEstimate.from_counts`` computes them. The shares c/n of the reports are
+        none: those of GRR sum to 1 as estimates do, so that nothing shows the mistake.
     n
         Number of reports behind each vector, >= 1. May be left out where no noise is needed.
     oracle
@@ -68,6 +72,15 @@ class FrequencyEstimate(TracedFrequencies):
     InvalidInputError, InvalidTypeError
         If a frequency is not finite (the first index is named), a shape does not fit, a stack
         is empty, n < 1, or two arguments contradict each other.
+
+    Warns
+    -----
+    ImplausibleCountsWarning
+        If the frequencies are shares of reports: n f are whole numbers with a sum that counts of
+        the oracle have, and estimates have not. Raw estimates of whole counts never have the
+        warning, and those that are rounded to multiples of 1/n with a probability below 4e-9.
+    ImplausibleUnitWarning
+        If they are integers above 1, as counts are.
 
     Examples
     --------
@@ -105,13 +118,16 @@ class FrequencyEstimate(TracedFrequencies):
         (array([0.75]), {'pets': np.float64(0.75)})
         """
         names, rows = named_sets(sets, self.labels)
-        total = answers(self.frequencies, rows)
-        if self.clip_answers:
-            total = np.maximum(total, 0.0)
+        total = self._answers(rows, names)
         if not isinstance(sets, Mapping):
             return total
         # The index () makes a number of an array without axes.
         return {name: total[..., i][()] for i, name in enumerate(names)}
+
+    def _answers(self, rows: Sets, names: list[str]) -> Array:
+        """Return the total frequency of each set of indices; errors state its name."""
+        total = answers(self.frequencies, rows, names)
+        return np.maximum(total, 0.0) if self.clip_answers else total
 
     def top(self, k: int | None = None, *, above: float | None = None) -> TopValues:
         """Return the largest values of one vector, the largest first, with their labels.
@@ -133,6 +149,11 @@ class FrequencyEstimate(TracedFrequencies):
         InvalidInputError, InvalidTypeError
             If the estimate is a stack, k is no whole number >= 0, or the threshold is not finite.
 
+        Warns
+        -----
+        ImplausibleUnitWarning
+            If the threshold looks like percent, as of ``heavy_hitters``.
+
         Notes
         -----
         Cost: a few passes, and a sort of k values.
@@ -149,6 +170,8 @@ class FrequencyEstimate(TracedFrequencies):
         ['dog', 'cat']
         """
         self._require_vector("top")
+        if above is not None:
+            above = checked_threshold("above", above, self.frequencies, self._noise)
         return top_values(self.frequencies, self.labels, k, above)
 
     def heavy_hitters(self, threshold: float) -> NDArray[np.bool_]:
@@ -170,12 +193,19 @@ class FrequencyEstimate(TracedFrequencies):
         InvalidInputError, InvalidTypeError
             If the threshold is not a finite number.
 
+        Warns
+        -----
+        ImplausibleUnitWarning
+            If it is 1 or more, the frequencies are shares of 1, and ten standard errors of theirs
+            are less: 30 % is 0.3.
+
         Examples
         --------
         >>> FrequencyEstimate([0.5, 0.1, 0.3]).heavy_hitters(threshold=0.2)
         array([ True, False,  True])
         """
-        return np.asarray(self.frequencies > validate.real("threshold", threshold))
+        number = checked_threshold("threshold", threshold, self.frequencies, self._noise)
+        return np.asarray(self.frequencies > number)
 
     @overload
     def interval(
@@ -218,7 +248,8 @@ class FrequencyEstimate(TracedFrequencies):
         ----------
         level
             Probability, in (0, 1), that an interval covers the frequency among the n users:
-            each on its own, or all.
+            each on its own, or all. It is 0.95 for 95 %, as scipy's ``confidence_level``;
+            statsmodels has 0.05, its ``alpha``.
         sets
             As in ``query``; None for the values.
         simultaneous
@@ -240,6 +271,11 @@ class FrequencyEstimate(TracedFrequencies):
             together with ``simultaneous``, a set is invalid, sets are given with a protocol known
             by p and q alone, or the raw estimate is unknown or not known to be raw.
 
+        Warns
+        -----
+        ImplausibleLevelWarning
+            If the level is below 0.5.
+
         Notes
         -----
         At a frequency of 0 the lower end cannot be too high, so coverage is up to (1 + level)/2
@@ -256,9 +292,9 @@ class FrequencyEstimate(TracedFrequencies):
         >>> [end.round(3) for end in postprocess(raw, "norm-sub").interval()]
         [array([0.683, 0.251, 0.   ]), array([0.749, 0.315, 0.033])]
         """
-        level = validate.real("level", level, above=0, below=1)
+        level = validate.confidence("level", level)
         names, rows = ([], None) if sets is None else named_sets(sets, self.labels)
-        ends = self._ends(level, rows, simultaneous=simultaneous, selected=selected)
+        ends = self._ends(level, rows, names, simultaneous=simultaneous, selected=selected)
         if not isinstance(sets, Mapping):
             return ends
         lower, upper = ends
@@ -269,12 +305,18 @@ class FrequencyEstimate(TracedFrequencies):
         return by_name
 
     def _ends(
-        self, level: float, sets: Sets | None, *, simultaneous: bool, selected: int | None
+        self,
+        level: float,
+        sets: Sets | None,
+        names: list[str],
+        *,
+        simultaneous: bool,
+        selected: int | None,
     ) -> tuple[Array, Array]:
         """Return the ends of the intervals of values, or of sets of indices."""
         noise = self.noise
         raw = self.require_raw("intervals need")
-        members = None if sets is None else membership(sets, raw.d)
+        members = None if sets is None else membership(sets, raw.d, names)
         count = raw.d if members is None else members.shape[0]
         each = intervals.level_of_each(
             level, max(count, 1), simultaneous=simultaneous, selected=selected
@@ -339,7 +381,7 @@ class FrequencyEstimate(TracedFrequencies):
             columns["frequency"] = self.frequencies
         else:
             columns["label"], rows = named_sets(sets, self.labels)
-            columns["frequency"] = self.query(rows)
+            columns["frequency"] = self._answers(rows, columns["label"])
         noise = self._noise
         # A set's error has the covariances of its values; frequencies without noise have no column.
         if noise is not None and rows is None:
@@ -387,7 +429,7 @@ class FrequencyEstimate(TracedFrequencies):
         number = validate.integer("number", number, minimum=0)
         simultaneous = validate.flag("simultaneous", simultaneous)
         titles, rows = ([], None) if sets is None else named_sets(sets, self.labels)
-        numbers = self.frequencies if rows is None else self.query(rows)
+        numbers = self.frequencies if rows is None else self._answers(rows, titles)
         indices = largest(numbers, number)
         names = names_of(self.labels if rows is None else titles, indices)
         result = Shown(names, numbers[indices], len(numbers))

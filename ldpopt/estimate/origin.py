@@ -17,7 +17,9 @@ from ldpopt.errors import (
     warn,
 )
 from ldpopt.estimate.noise import Noise
+from ldpopt.estimate.rawness import are_uncorrected
 from ldpopt.frames import numbers_of
+from ldpopt.printable import counted
 from ldpopt.protocol import PureProtocol
 
 Array = NDArray[np.float64]
@@ -25,6 +27,10 @@ Array = NDArray[np.float64]
 # Counts are implausible where honest reports give such a sum with a probability below 2e⁻³², about
 # 2.5e-14: in the limit of many reports, 8 standard errors from the mean.
 _LOG_RARE = 32.0
+
+# Shares of reports have a sum that estimates, rounded to multiples of 1/n, have with a probability
+# below 2e⁻²⁰, about 4e-9. Estimates that are not rounded are told apart exactly.
+_LOG_ROUNDED = 20.0
 
 
 def checked_frequencies(frequencies: ArrayLike, oracle: object | None) -> Array:
@@ -74,7 +80,7 @@ def checked_counts(counts: ArrayLike, n: int, oracle: PureProtocol) -> NDArray[A
         If one is not a whole number in 0 .. n, there are not d of them, or their sum is not that
         of reports which each support as many values.
     """
-    whole = _whole_counts(f"counts of {n:,} reports", numbers_of(counts), n)
+    whole = _whole_counts(f"counts of {counted(n, 'report')}", numbers_of(counts), n)
     if whole.ndim == 0 or whole.shape[-1] != oracle.d:
         raise InvalidInputError(
             f"counts must have {oracle.d} values on the last axis, got shape {whole.shape}"
@@ -119,17 +125,9 @@ def _check_sums(counts: NDArray[Any], n: int, oracle: PureProtocol) -> None:
 
 
 def _warn_of_implausible_sums(counts: NDArray[Any], n: int, oracle: PureProtocol) -> None:
-    """Warn where the sum of all counts is far from that of n reports, whatever the frequencies.
-
-    The sum is that of n independent numbers in 0 .. d, which all have the mean m and a variance of
-    at most v. By Bernstein's inequality (Boucheron, Lugosi and Massart 2013, theorem 2.10) it is
-    further than sqrt(2 n v L) + L max(m, d-m)/3 from n m with a probability of at most 2e⁻ᴸ.
-    """
-    size = oracle.mean_size
-    expected = n * size
-    largest = max(size, oracle.d - size)
-    spread = math.sqrt(2 * _LOG_RARE * n * oracle.largest_size_variance)
-    allowed = spread + _LOG_RARE * largest / 3
+    """Warn where the sum of all counts is far from that of n reports, whatever the frequencies."""
+    expected = n * oracle.mean_size
+    allowed = _largest_deviation(n, oracle, _LOG_RARE)
     # Floats: 64 bits may overflow, and the rounding is far below a standard error.
     sums = np.asarray(counts.sum(axis=-1, dtype=np.float64))
     is_far = np.abs(sums - expected) > allowed
@@ -137,13 +135,67 @@ def _warn_of_implausible_sums(counts: NDArray[Any], n: int, oracle: PureProtocol
         return
     trial = validate.first(is_far)
     where = f" in {validate.trial(trial)}" if trial else ""
-    warn(
-        f"implausible counts: they sum to {sums[trial]:,.0f}{where}, and {n:,} reports of "
-        f"{oracle!r} have a sum of {expected:,.0f} ± {allowed:,.0f}, whatever the frequencies; "
+    causes = (
         "usual causes are another epsilon, another n, another protocol, or counts of a part of "
-        "the values",
+        "the values"
+    )
+    # One value per report, which reports of this protocol do not have.
+    if sums[trial] == n:
+        causes = (
+            "a sum of n is that of the users' own values, which oracle.simulate_counts(counts, "
+            "rng) takes, or of reports of GRR"
+        )
+    warn(
+        f"implausible counts: they sum to {sums[trial]:,.0f}{where}, and {counted(n, 'report')} of "
+        f"{oracle!r} have a sum of {expected:,.0f} ± {allowed:,.0f}, whatever the frequencies; "
+        f"{causes}",
         ImplausibleCountsWarning,
     )
+
+
+def _largest_deviation(n: int, oracle: PureProtocol, log_rare: float) -> float:
+    """Return how far the sum of the counts of n reports is from its mean, practically always.
+
+    With L = ``log_rare`` it is further away with a probability of at most 2e⁻ᴸ. It is the sum of n
+    independent numbers in 0 .. d, which all have the mean m and a variance of at most v, so that
+    Bernstein's inequality (Boucheron, Lugosi and Massart 2013, theorem 2.10) bounds its distance
+    from n m by sqrt(2 n v L) + L max(m, d-m)/3.
+    """
+    largest = max(oracle.mean_size, oracle.d - oracle.mean_size)
+    spread = math.sqrt(2 * log_rare * n * oracle.largest_size_variance)
+    return spread + log_rare * largest / 3
+
+
+def warn_of_shares(frequencies: Array, n: int, oracle: PureProtocol) -> None:
+    """Warn of frequencies that are shares of reports, from which nobody has taken p and q.
+
+    They are noticed where they are whole numbers of n reports, as raw estimates of whole counts are
+    not, and have the sum that counts of this protocol have, not that of estimates. Shares of GRR
+    sum to 1 as estimates do: they are not noticed.
+    """
+    # Numbers beyond the largest double are no shares: that needs no warning.
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = np.asarray(frequencies.sum(axis=-1))
+        # The counts of such estimates would have a sum that is off its mean by n (p-q) (Σf - 1).
+        excess = n * (oracle.p - oracle.q) * np.abs(sums - 1)
+        shortfall = n * np.abs(sums - oracle.mean_size)
+    are_shares = np.asarray(
+        (excess > _largest_deviation(n, oracle, _LOG_ROUNDED))
+        & (shortfall <= _largest_deviation(n, oracle, _LOG_RARE))
+    )
+    # Few get here: the looks at each value come last.
+    if not are_shares.any():
+        return
+    are_shares &= are_uncorrected(frequencies, n, oracle)
+    if are_shares.any():
+        trial = validate.first(are_shares)
+        where = f" in {validate.trial(trial)}" if trial else ""
+        warn(
+            f"implausible frequencies: they sum to {sums[trial]:.6g}{where}, as the shares of "
+            f"{counted(n, 'report')} of {oracle!r} that support each value do, and estimates sum "
+            "to about 1: use oracle.estimate(counts, n), which takes p and q into account",
+            ImplausibleCountsWarning,
+        )
 
 
 def noise_of(

@@ -35,8 +35,7 @@ def are_surely_raw(frequencies: Array, n: int, protocol: PureProtocol) -> bool:
     # Numbers beyond the largest double are no counts: that needs no warning.
     with np.errstate(over="ignore"):
         counts = n * (protocol.q + (protocol.p - protocol.q) * frequencies)
-    nearest = np.clip(np.rint(counts), 0, n)
-    if np.max(np.abs(counts - nearest)) > _COUNT_ROUNDING * n:
+    if not _are_whole(counts, n).all():
         return False
     return not _may_be_counts_by_chance(frequencies, n, protocol)
 
@@ -63,6 +62,23 @@ def _may_be_counts_by_chance(frequencies: Array, n: int, protocol: PureProtocol)
     size = 1 + np.abs(frequencies).sum(axis=-1)
     sum_is_one = np.abs(sums - 1) <= _SHIFT_ROUNDING * size
     return not sum_is_one.all() if protocol.has_fixed_size else bool(sum_is_one.any())
+
+
+def are_uncorrected(frequencies: Array, n: int, protocol: PureProtocol) -> NDArray[np.bool_]:
+    """Return which vectors are shares of n reports, and not estimates from whole counts.
+
+    Vectors that may be both count as estimates.
+    """
+    if n > _COUNTABLE:
+        return np.zeros(frequencies.shape[:-1], dtype=np.bool_)
+    of_estimates = n * (protocol.q + (protocol.p - protocol.q) * frequencies)
+    return _are_whole(n * frequencies, n) & ~_are_whole(of_estimates, n)
+
+
+def _are_whole(counts: Array, n: int) -> NDArray[np.bool_]:
+    """Return which vectors consist of whole numbers in 0 .. n, up to rounding."""
+    nearest = np.clip(np.rint(counts), 0, n)
+    return np.asarray((np.abs(counts - nearest) <= _COUNT_ROUNDING * n).all(axis=-1))
 
 
 def is_shift(frequencies: Array, raw: Array) -> bool:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ldpopt.estimate.noise import Noise
 from ldpopt.estimate.shown import largest, names_of, standard_errors
-from ldpopt.printable import shortened
+from ldpopt.printable import counted, shortened
 from ldpopt.tables import html_of, lines_of
 
 Array = NDArray[np.float64]
@@ -70,7 +70,7 @@ class Representation:
     def _facts(self) -> dict[str, str]:
         """What is shown besides the largest values."""
         *trials, d = self.frequencies.shape
-        stack = "".join(f"{size:,} trials of " for size in trials)
+        stack = "".join(f"{counted(size, 'trial')} of " for size in trials)
         sums = self.frequencies.sum(axis=-1)
         facts = {"values": f"{stack}{d:,}"}
         if self.origin:

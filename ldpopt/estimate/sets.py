@@ -22,7 +22,7 @@ NamedSets = Mapping[str, ArrayLike]
 Indices = NDArray[np.int64]
 
 
-def membership(sets: Sets, d: int) -> csr_array:
+def membership(sets: Sets, d: int, names: Sequence[str] | None = None) -> csr_array:
     """Return the (m, d) 0/1 matrix whose rows are the sets.
 
     Parameters
@@ -32,6 +32,8 @@ def membership(sets: Sets, d: int) -> csr_array:
         without repetition.
     d
         Number of values in the domain.
+    names
+        Of the sets, as ``named_sets`` returns them, for messages.
 
     Raises
     ------
@@ -49,7 +51,8 @@ def membership(sets: Sets, d: int) -> csr_array:
     rows = _rows(sets)
     if not _are_plain(rows, d):
         # One by one, each with an error of its own.
-        rows = [_members(i, row, d) for i, row in enumerate(rows)]
+        titles = _numbered(len(rows)) if names is None else map(_title, range(len(rows)), names)
+        rows = [_members(title, row, d) for title, row in zip(titles, rows, strict=True)]
     columns, starts = _joined(rows)
     # The three arrays of a matrix stored by rows: entries, their columns, where each row starts.
     entries = np.ones(len(columns))
@@ -119,6 +122,11 @@ def _numbered(count: int) -> list[str]:
     return [f"set {i}" for i in range(count)]
 
 
+def _title(i: int, name: str) -> str:
+    """Return the subject of a message about a set: its name, if it has one of its own."""
+    return name if name == f"set {i}" else f"set {name!r}"
+
+
 def _indexed(
     rows: list[ArrayLike], names: Sequence[object], labels: Sequence[str] | None
 ) -> list[ArrayLike]:
@@ -132,12 +140,25 @@ def _indexed(
         if _has_text(row):
             members: Any = row
             places = [stands.of(member, f"set {name!r}") for member in members]
+            _require_each_once(name, list(members), places)
             # A Python set of texts has another order in each process: sums would differ in bits.
             result.append(sorted(places) if isinstance(row, AbstractSet) else places)
         else:
             require_one_reading(f"set {name!r}", row, stands.index, labels)
             result.append(row)
     return result
+
+
+def _require_each_once(name: object, members: list[Any], places: list[int]) -> None:
+    """Raise an error that names the label if a set has one value twice."""
+    if len(set(places)) == len(places):
+        return
+    for at, place in enumerate(places):
+        if place in places[:at]:
+            raise InvalidInputError(
+                f"set {name!r} has {members[at]!r} more than once, again at position {at}: name "
+                "each value once"
+            )
 
 
 def _require_no_texts(rows: list[ArrayLike], names: Sequence[object]) -> None:
@@ -175,29 +196,29 @@ def _rows(sets: Sets) -> list[ArrayLike]:
     return rows
 
 
-def _members(i: int, row: ArrayLike, d: int) -> Indices:
-    """Return the indices of the values in set i, or raise an error."""
+def _members(title: str, row: ArrayLike, d: int) -> Indices:
+    """Return the indices of the values in a set, or raise an error that begins with its title."""
     # As indices True and False would be the values 1 and 0.
     if isinstance(row, np.ndarray) and row.dtype == np.bool_:
         raise InvalidTypeError(
-            f"set {i} is boolean: pass all boolean sets as one array of shape (m, {d})"
+            f"{title} is boolean: pass all boolean sets as one array of shape (m, {d})"
         )
     members = _array_of(row)
     if members.ndim != 1:
-        raise InvalidInputError(f"set {i} must be a one-dimensional array of indices, got {row!r}")
+        raise InvalidInputError(f"{title} must be a one-dimensional array of indices, got {row!r}")
     if members.dtype.kind in "US":
         raise InvalidTypeError(
-            f"set {i} must hold indices, got text, and this estimate has no labels: look up the "
+            f"{title} must hold indices, got text, and this estimate has no labels: look up the "
             "index of each, or pass labels=... where the estimate is made"
         )
     # An empty list becomes an array of floats, and an empty set is allowed.
     members = members if members.size else np.empty(0, dtype=np.int64)
-    indices: Indices = validate.whole_numbers(f"indices of set {i}", members, low=0, high=d - 1)
+    indices: Indices = validate.whole_numbers(f"indices of {title}", members, low=0, high=d - 1)
     # A value that is named twice would be added twice.
     at = validate.first_repetition(indices)
     if at is not None:
         raise InvalidInputError(
-            f"set {i} has an index more than once, {indices[at]} again at position {at}: name each "
+            f"{title} has an index more than once, {indices[at]} again at position {at}: name each "
             "value once"
         )
     return indices
@@ -212,9 +233,11 @@ def _array_of(row: ArrayLike) -> NDArray[Any]:
         return np.empty((0, 0))
 
 
-def answers(frequencies: NDArray[np.float64], sets: Sets) -> NDArray[np.float64]:
+def answers(
+    frequencies: NDArray[np.float64], sets: Sets, names: Sequence[str] | None = None
+) -> NDArray[np.float64]:
     """Return the total frequency of each of m sets, shape (..., m), in one pass over members."""
-    return totals(frequencies, membership(sets, frequencies.shape[-1]))
+    return totals(frequencies, membership(sets, frequencies.shape[-1], names))
 
 
 def totals(frequencies: NDArray[np.float64], members: csr_array) -> NDArray[np.float64]:

@@ -149,9 +149,8 @@ def top_values(
     if k is not None:
         k = validate.integer("k", k, minimum=0)
     if above is not None:
-        threshold = validate.real("above", above)
         # All that are larger, unless k is smaller.
-        larger = int(np.count_nonzero(frequencies > threshold))
+        larger = int(np.count_nonzero(frequencies > above))
         k = larger if k is None else min(k, larger)
     indices = largest(frequencies, _TOP if k is None else k)
     names = names_of(labels, indices)

@@ -21,6 +21,7 @@ from ldpopt.estimate.origin import (
     noise_of,
     number_of_reports,
     stated_rawness,
+    warn_of_shares,
 )
 from ldpopt.estimate.rawness import are_surely_raw, is_shift
 from ldpopt.frames import Labelled, by_label, labels_of
@@ -103,6 +104,9 @@ class TracedFrequencies(Immutable):
         self.method = method
         self.clip_answers = clip_answers
         self._stated = stated_rawness(is_raw)
+        # What was processed may have any sum.
+        if self._stated is not False and self.n is not None and self.oracle is not None:
+            warn_of_shares(self.frequencies, self.n, self.oracle)
         # Intervals are of the raw estimate, whatever was made of it since.
         self._ancestor = raw
 

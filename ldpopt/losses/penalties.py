@@ -148,7 +148,8 @@ class TotalVariation(_Penalty):
         return cp.norm1(cp.diff(along))
 
     def __repr__(self) -> str:
-        return f"TotalVariation({'' if self.order is None else f'<{len(self.order)} values>'})"
+        order = "" if self.order is None else f"<{counted(len(self.order), 'value')}>"
+        return f"TotalVariation({order})"
 
 
 class GroupNorm(_Penalty):

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.base import Loss
+from ldpopt.printable import counted
 
 Array = NDArray[np.float64]
 
@@ -91,7 +92,7 @@ class FromReference(Loss):
         return np.zeros(f.shape)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(<{len(self.reference)} values>)"
+        return f"{type(self).__name__}(<{counted(len(self.reference), 'value')}>)"
 
 
 def around(target: Array, width: Array) -> tuple[Array, Array]:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.methods.method import Method
@@ -55,7 +54,7 @@ def method_of(what: Any, name: str | None = None) -> Method:
     array([0.05 , 0.025])
     """
     if isinstance(what, str):
-        return validate.lookup("method", what, METHODS)
+        return METHODS[what]
     if isinstance(what, Method):
         return what
     # Before functions: a problem is no function, and has a name of its own.
@@ -157,8 +156,8 @@ def postprocess(
         If the method or an option is unknown, a number is not finite, the noise is needed and
         not known, or the method has no answer (``norm-mul`` and ``zero_first`` with no positive
         estimate, ``crossing="keep"`` where all estimates are kept and sum to 0 or less). If a
-        function of yours changes its input, or returns another shape or numbers that are not
-        finite.
+        function of yours changes its input, takes it for an array, or returns another shape or
+        numbers that are not finite.
 
     Warns
     -----

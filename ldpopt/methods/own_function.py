@@ -48,8 +48,8 @@ class OwnFunction:
         Raises
         ------
         MethodError
-            If the function takes other arguments, changes its input, or returns another shape, or
-            numbers that are not finite.
+            If the function takes other arguments, changes its input, takes it for an array, or
+            returns another shape, or numbers that are not finite.
         """
         self._require_arguments(options)
         result = np.empty(estimate.frequencies.shape)
@@ -66,6 +66,13 @@ class OwnFunction:
             if "read-only" not in str(error) and "WRITEABLE" not in str(error):
                 raise
             raise self._changes_its_input() from error
+        except (AttributeError, TypeError) as error:
+            if _takes_an_array(error, estimate):
+                raise MethodError(
+                    f"the method {self.name!r} takes an estimate for an array of its frequencies "
+                    f"({error}): let it begin with f = estimate.frequencies"
+                ) from error
+            raise
         try:
             estimate.require_unchanged()
         except InvalidInputError as error:
@@ -118,3 +125,11 @@ class OwnFunction:
                 "finite numbers for every estimate, those without a positive value too"
             )
         return f.astype(np.float64)
+
+
+def _takes_an_array(error: AttributeError | TypeError, estimate: FrequencyEstimate) -> bool:
+    """Return whether an error is that of a function which takes the estimate for an array."""
+    if isinstance(error, AttributeError):
+        return error.obj is estimate and hasattr(estimate.frequencies, str(error.name))
+    # Python's sentence about operators names the types of both sides.
+    return "unsupported operand" in str(error) and type(estimate).__name__ in str(error)

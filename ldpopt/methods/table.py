@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ldpopt import priors
+from ldpopt import priors, validate
 from ldpopt.constraints import NonNegative, SumsTo
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import GaussianMLE, KullbackLeibler, LeastSquares, Loss
@@ -235,9 +235,31 @@ _ALL = [
         source="ours",
         complexity="O(d log d)",
     ),
+    # Further methods: after those of the papers, which begin the table.
 ]
 
-METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _ALL})
+
+class _Table(Mapping[str, Method]):
+    """Methods by name, with an error for others that names the nearest ones."""
+
+    def __init__(self, methods: Iterable[Method]) -> None:
+        self._methods = MappingProxyType({method.name: method for method in methods})
+
+    def __getitem__(self, name: str) -> Method:
+        """Return a method; an ``UnknownNameError`` is a ``KeyError`` too."""
+        return validate.lookup("method", name, self._methods)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._methods)
+
+    def __len__(self) -> int:
+        return len(self._methods)
+
+    def __repr__(self) -> str:
+        return f"METHODS({', '.join(self)})"
+
+
+METHODS: Mapping[str, Method] = _Table(_ALL)
 """All methods by name, in the order of Table I."""
 
 

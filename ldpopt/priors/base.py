@@ -213,7 +213,7 @@ class Prior(Immutable):
         InvalidInputError, InvalidTypeError
             If a count is not finite, a variance is not positive, or ``level`` is out of range.
         """
-        level = validate.real("level", level, above=0, below=1)
+        level = validate.confidence("level", level)
         y = finite_counts(counts)
         checked = CountNoise.checked(noise, slope, self.n, y)
         near = checked.clip(y.ravel(), *self._ends)

@@ -168,7 +168,7 @@ class Collection:
         self._members: Any = None
         if sets is not None:
             self.names, rows = named_sets(sets, raw.labels)
-            self._members = membership(rows, raw.d)
+            self._members = membership(rows, raw.d, self.names)
             if not self._members.shape[0]:
                 raise InvalidInputError(
                     f"{what} needs at least one set, or sets=None for the values"

@@ -18,6 +18,7 @@ from ldpopt.constraints import Bounds, Constraint, Fixed, LinearInequalities, No
 from ldpopt.errors import InfeasibleError, SolverError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
+from ldpopt.printable import counted
 from ldpopt.solve.certificate.cones.compiled_problem import compiled_set
 from ldpopt.solve.certificate.cones.dual_cones import project
 from ldpopt.solve.formulation import Formulation, stated_size
@@ -59,7 +60,7 @@ class SupportConstraint(Fixed):
         return f"f[{row}] = 0, else {self._loss!r} is infinite"
 
     def __repr__(self) -> str:
-        return f"the {len(self.indices)} values that {self._loss!r} keeps at zero"
+        return f"the {counted(len(self.indices), 'value')} that {self._loss!r} keeps at zero"
 
 
 def conditions(

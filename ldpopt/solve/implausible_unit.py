@@ -1,17 +1,21 @@
-"""A warning of plain values in percent, or of counts, where frequencies are expected."""
+"""A warning of percent or counts where frequencies are expected: in values, total or bounds."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from ldpopt import validate
 from ldpopt.errors import ImplausibleUnitWarning, warn
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.origin import warn_of_counts
-from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.formulation import Formulation, Region
 
 _PERCENT = 100.0
 _NEAR = 1.0  # totals that percents may be off: rounding, of up to 1 %
+_AROUND_ONE = 0.5  # how far noise may move the sum of frequencies that are certainly shares of 1
 _WHOLE = 2.0**53  # of doubles: beyond, all are whole numbers
 _LARGE = 10.0  # totals, and at least 10: vectors of toys such as (1, 0, 2) have smaller sums
 
@@ -19,19 +23,25 @@ _LARGE = 10.0  # totals, and at least 10: vectors of toys such as (1, 0, 2) have
 def warn_of_unit(problem: Formulation, start: FrequencyEstimate) -> None:
     """Warn where the values look like percent or counts, beside the total that the problem states.
 
-    An estimate with noise has the unit of its noise, and a problem without a total any unit. Usual
-    values cost one product of a vector with itself.
+    An estimate with noise has the unit of its noise, and a problem without a total any unit. The
+    total itself is noticed where it is that of percent or of counts, beside shares of 1, and bounds
+    of some values where they are percent. Usual values cost one product of a vector with itself.
     """
-    if start.has_noise:
-        return
     f = start.frequencies
     d = f.shape[-1]
-    # Of d numbers >= 0 with the sum s the squares have a sum of s²/d at least. A domain has two
-    # values at least.
-    if d * np.vdot(f, f) < _LARGE**2 or d < 2:
+    region = problem.region(d)
+    total = region.total
+    # A domain has two values at least.
+    if total is None or total <= 0 or d < 2:
         return
-    total = problem.region(d).total
-    if total is None or total <= 0:
+    # Shares of 1 are shares with and without noise.
+    if total == _PERCENT or (total == start.n and total > _LARGE):
+        _warn_of_total(f, total)
+    # Bounds of some values alone are stated for these: that of all may stand for none.
+    if 0 < region.upper_count < d:
+        _warn_of_bounds(region, total, start.labels)
+    # Of d numbers >= 0 with the sum s the squares have a sum of s²/d at least.
+    if start.has_noise or d * np.vdot(f, f) < _LARGE**2:
         return
     sums = f.sum(axis=-1)
     is_large = np.asarray((sums >= _LARGE * max(total, 1.0)) & (f.min(axis=-1) >= 0))
@@ -46,3 +56,29 @@ def warn_of_unit(problem: Formulation, start: FrequencyEstimate) -> None:
         )
     elif np.any(is_large & (sums < _WHOLE) & (f == np.rint(f)).all(axis=-1)):
         warn_of_counts()
+
+
+def _warn_of_total(f: NDArray[np.float64], total: float) -> None:
+    """Warn of a total in percent or of counts beside frequencies that sum to about 1."""
+    sums = f.sum(axis=-1)
+    if np.all(np.abs(sums - 1) <= _AROUND_ONE):
+        warn(
+            f"the problem states a total of {total:g}, and these frequencies sum to "
+            f"{np.ravel(sums)[0]:.6g}: if they are shares of 1, state SumsTo(1)",
+            ImplausibleUnitWarning,
+        )
+
+
+def _warn_of_bounds(region: Region, total: float, labels: Sequence[str] | None) -> None:
+    """Warn of upper bounds in percent: all are above the total, which no value exceeds."""
+    bounded = np.flatnonzero(np.isfinite(region.upper))
+    bounds = region.upper[bounded]
+    is_percent = np.all((bounds > total) & (bounds <= _PERCENT * total))
+    if is_percent and region.lower.min() >= 0:
+        place = int(bounded[0])
+        name = f"value {place}" if labels is None else repr(labels[place])
+        warn(
+            f"the upper bound {bounds[0]:g} of {name} excludes nothing beside the total "
+            f"{total:g}: if it is percent, divide it by 100",
+            ImplausibleUnitWarning,
+        )

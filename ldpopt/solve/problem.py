@@ -277,7 +277,10 @@ class Problem(_WithForms):
         ImplausibleUnitWarning
             If values without noise look like percent or counts beside the problem's total: all are
             at least 0, and sum to a hundred times the total within 1 %, or all are whole and sum to
-            ten times the total or more; and to 10 at least.
+            ten times the total or more; and to 10 at least. With or without noise, if the total is
+            100, or the number of reports, and the values sum to 1 within 0.5; and if some of the
+            values, not all, have upper bounds, all these exceed the total, and no value may be
+            negative.
 
         Notes
         -----
@@ -500,7 +503,8 @@ class Problem(_WithForms):
         sets
             The queries whose error counts, as in ``FrequencyEstimate.query``; None for the values.
         level
-            Probability, in (0, 1), of refuting a constraint that holds.
+            Probability, in (0, 1), of refuting a constraint that holds: 0.05, where intervals have
+            0.95. Above 0.5 there is an ``ImplausibleLevelWarning``.
         trials
             Simulated collections per test, at least 19.
         rng
@@ -535,7 +539,7 @@ class Problem(_WithForms):
         """
         if not self.constraints:
             raise InvalidInputError("an audit is of constraints, and this problem has none")
-        level = validate.real("level", level, above=0, below=1)
+        level = validate.significance("level", level)
         # With fewer no p-value could be 0.05.
         trials = validate.integer("trials", trials, minimum=19)
         generator = validate.generator(rng)
@@ -562,7 +566,7 @@ class Problem(_WithForms):
             A raw estimate with n and oracle, or a post-processed one that knows its raw one.
         level
             Probability, in (0, 1), that all intervals of a trial cover, if the truth satisfies the
-            constraints.
+            constraints. Below 0.5 there is an ``ImplausibleLevelWarning``.
         sets
             As in ``FrequencyEstimate.query``; None for the values.
 
@@ -598,6 +602,6 @@ class Problem(_WithForms):
         # constraints have among themselves.
         feasibility.require_feasible(problem.constraints, start.d)
         raw = start.require_raw("intervals need")
-        probability = validate.real("level", level, above=0, below=1)
+        probability = validate.confidence("level", level)
         rows = None if sets is None else named_sets(sets, start.labels)[1]
         return constrained_intervals.interval(problem.constraints, raw, probability, rows)

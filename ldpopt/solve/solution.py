@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import NamedSets, Sets
 from ldpopt.immutable import closed
-from ldpopt.printable import shortened
+from ldpopt.printable import counted, shortened
 from ldpopt.solve import feasibility
 from ldpopt.solve.certificate import Certificate, certify, shown
 from ldpopt.solve.formulation import Formulation
@@ -288,7 +288,7 @@ class Solution:
         values = ", ".join(f"{name}{value:.4g}" for name, value in zip(names, first, strict=False))
         more = ", …" if self.frequencies.size > _SHOWN else ""
         *trials, d = self.frequencies.shape
-        stack = "".join(f"{size:,} trials of " for size in trials)
+        stack = "".join(f"{counted(size, 'trial')} of " for size in trials)
         lines = [
             f"Solution of {self.problem.statement}",
             f"  status       {self.status}",

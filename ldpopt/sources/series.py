@@ -161,7 +161,7 @@ class Rounds(ShownAsTable, Immutable):
         InvalidInputError, InvalidTypeError
             If a value is not of the domain, there is none, or the level is not in (0, 1).
         """
-        level = validate.real("level", level, above=0, below=1)
+        level = validate.confidence("level", level)
         if isinstance(values, str) or not np.iterable(values):
             raise InvalidTypeError(f"plot takes a list of values, [{values!r}], got {values!r}")
         places = [self._place(value) for value in values]

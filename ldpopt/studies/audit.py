@@ -172,7 +172,7 @@ def audit(
     if not callable(client):
         raise InvalidTypeError(f"client must be callable, value -> report, got {client!r}")
     epsilon = validate.real("epsilon", epsilon, above=0)
-    confidence = validate.real("confidence", confidence, above=0, below=1)
+    confidence = validate.confidence("confidence", confidence)
     size = validate.integer("reports", reports, minimum=100)
     inputs = list(values)
     if len(inputs) < 2:
@@ -603,7 +603,7 @@ def audit_oracle(
     if client is not None and not callable(client):
         raise InvalidTypeError(f"client must be callable, values -> reports, got {client!r}")
     send: Client = oracle.perturb if client is None else client
-    confidence = validate.real("confidence", confidence, above=0, below=1)
+    confidence = validate.confidence("confidence", confidence)
     size = validate.integer("reports", reports, minimum=100)
     # Three tests share the probability of a false alarm.
     each = 1 - (1 - confidence) / 3

@@ -336,7 +336,7 @@ def _table(
     kind = kind_for(methods, by)
     alpha = validate.real("alpha", alpha, minimum=_LEAST_ALPHA)
     probes = validate.integer("probes", probes, minimum=2)
-    level = validate.real("level", level, above=0, below=1)
+    level = validate.confidence("level", level)
     generator = validate.generator(rng)
     collection = Collection(raw, sets, what)
     evidence, dropped = evidence_of(

@@ -143,7 +143,7 @@ def study(
     sets = data_sets_of(data, labels)
     draws = validate.integer("draws", draws, minimum=1)
     seed = validate.integer("seed", seed, minimum=0)
-    level = validate.real("level", level, above=0, below=1)
+    level = validate.confidence("level", level)
     executor = _executor(workers, dask)
     settings = [
         (each, collection)

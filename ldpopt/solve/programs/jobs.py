@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.solve.programs.solvers import hide_its_name
+
 Array = NDArray[np.float64]
 
 # What is kept of a solver's report: the rest may be objects that no other process can be given.
@@ -78,6 +80,7 @@ def run(job: Job) -> JobResult:
 
     interface, data, inverse = _unpacked(job.common)
     options = dict(job.options)
+    hide_its_name(interface.name())
     began = time.perf_counter()
     # A fresh store for each solve: none may start at the result of another one.
     raw = interface.solve_via_data({**data, **job.numbers}, False, False, options, {})

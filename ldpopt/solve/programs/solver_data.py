@@ -23,7 +23,13 @@ from numpy.typing import NDArray
 
 from ldpopt.immutable import closed
 from ldpopt.solve.programs.jobs import Job, JobResult, pack, without_program
-from ldpopt.solve.programs.solvers import COLD, SOLVERS, Running, installed_solvers
+from ldpopt.solve.programs.solvers import (
+    COLD,
+    SOLVERS,
+    Running,
+    hide_its_name,
+    installed_solvers,
+)
 from ldpopt.solve.programs.units import Coefficients, Units, are_near_one, balanced, row_groups
 
 if TYPE_CHECKING:
@@ -157,6 +163,8 @@ class SolverData:
         settings = (dict(options), running.verbose)
         is_alike = self._last_settings == settings
         self._last_settings = settings
+        if not running.verbose:
+            hide_its_name(self.solver)
         # A copy: cvxpy's interfaces compare the data with those of the last solve, which they keep.
         return self.chain.solve_via_data(
             self.problem,

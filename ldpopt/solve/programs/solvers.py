@@ -7,12 +7,16 @@ look of their own in pictures.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from ldpopt.descriptors import printed_to
 from ldpopt.errors import SolverError
 from ldpopt.solve.status import Accuracy
 
@@ -44,6 +48,9 @@ class Solver:
         are known.
     tight
         Tolerances for a second try where its point is inaccurate; empty where none are known.
+    first_use
+        What makes it print its name, which it does once per process, whatever its options are;
+        None where it prints nothing.
     needs_signs
         Whether it stops early unless absolute values are stated to be no less than 0. Others take
         a fifth longer with these rows.
@@ -57,6 +64,7 @@ class Solver:
     extra: str | None = None
     careful: Settings = field(default_factory=dict)
     tight: Settings = field(default_factory=dict)
+    first_use: Callable[[], object] | None = None
     needs_signs: bool = False
     default: Settings = field(default_factory=dict, init=False)
 
@@ -68,6 +76,11 @@ class Solver:
 def _all(tolerance: float, *names: str, **others: Any) -> Settings:
     """Return one tolerance under several names, and other options."""
     return {**dict.fromkeys(names, tolerance), **others}
+
+
+def _first_of_highs() -> object:
+    """Return an object whose constructor prints HiGHS's name, if it is the first."""
+    return import_module("highspy").Highs()
 
 
 _CLARABEL = ("tol_gap_abs", "tol_gap_rel", "tol_feas")
@@ -99,6 +112,7 @@ _KNOWN = (
         high=_all(1e-10, *_HIGHS),
         package="highspy",
         time_limit="time_limit",
+        first_use=_first_of_highs,
         extra="solvers",
     ),
     Solver(
@@ -200,6 +214,16 @@ class Running:
 
 COLD = Running()
 """What every solve does unless the caller says otherwise."""
+
+
+@cache
+def hide_its_name(solver: str) -> None:
+    """Let a solver print its name where nobody sees it, if it does so at its first use."""
+    record = SOLVERS.get(solver)
+    if record is None or record.first_use is None:
+        return
+    with Path(os.devnull).open("wb") as nowhere, printed_to(nowhere.fileno()):
+        record.first_use()
 
 
 def time_limit(solver: str, seconds: float) -> dict[str, Any]:
