@@ -6,12 +6,13 @@ import json
 import re
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 import ldpopt
-from ldpopt import oracles, postprocess
+from ldpopt import datasets, oracles, postprocess
 from ldpopt.cli.app import app
 from ldpopt.collection import Aggregate, read_counts, read_reports, write_reports
 from ldpopt.collection.counts import write_counts
@@ -149,7 +150,7 @@ def test_numbers_need_no_heading_and_parts_are_added_to_a_folder(tmp_path):
         ("value,count\nblue,7\n", "has a column 'count', and each row is one user here"),
         ("value\nblue\n\nblue\n", "line 3: ''"),
         ("blue\nblue\nrot\n", "line 3: 'rot'"),
-        ("pink\nblue\n", "line 1: 'pink' is neither the heading 'value' nor"),
+        ("pink\nblue\n", "line 1: 'pink' is neither the heading 'value' or 'label' nor"),
         ("client_id;value\n1;blue\n", ": separate columns by commas"),
         ("value,client_id\nblue\n", "cannot read"),
         ("colour,x\nblue,1\n", "no column 'value'"),
@@ -431,6 +432,25 @@ def test_python_reads_counts_with_a_list_of_labels(tmp_path):
         read_counts(path)
 
 
+@pytest.mark.parametrize("name", ["value", "label"])
+def test_every_reader_takes_both_names_of_a_column_of_values(name, tmp_path):
+    path = tmp_path / "counts.csv"
+    path.write_text(f"count,{name}\n300,tea\n700,milk\n")
+    (tmp_path / "labels.txt").write_text("milk\ntea\n")
+    domain = ["--domain", tmp_path / "labels.txt", "--oracle", "grr", "--epsilon", 1]
+    printed = json.loads(ran("estimate", path, *domain, "--json").stdout)
+    assert printed["n"] == 1000
+    counted = read_counts(path, oracles.GRR(1.0, 2), ["milk", "tea"])
+    assert counted.counts.tolist() == datasets.read_counts(path, ["milk", "tea"]).counts.tolist()
+    (tmp_path / "estimate.csv").write_text(f"frequency,{name}\n0.3,tea\n0.7,milk\n")
+    assert datasets.read_frequencies(tmp_path / "estimate.csv")[0] == ("tea", "milk")
+    pq.write_table(pa.table({name: ["tea", "milk"]}), tmp_path / "values.parquet")
+    (tmp_path / "values.csv").write_text(f"{name}\ntea\nmilk\n")
+    for values in ("values.parquet", "values.csv"):
+        result = ran("perturb", tmp_path / values, *domain, "--out", tmp_path / "r.parquet")
+        assert "Wrote 2 reports" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -455,7 +475,7 @@ def test_python_reads_counts_with_a_list_of_labels(tmp_path):
         (COUNTS.replace("50", "5,0"), "line 3: expected 2 columns (value,count), found 3 in '0,5"),
         (COUNTS.replace("50", "9" * 5000), f"the value '0' is {'9' * 30}... (5000 digits), and"),
         (COUNTS.replace("50", "9" * 20), f"{'9' * 20}, and a count is at most 4,611,686,018"),
-        (COUNTS.replace("value", "label"), "got 'label,count': its first line must name them"),
+        (COUNTS.replace("value", "name"), "got 'name,count': its first line must name them"),
         (COUNTS.replace(",", ";"), "got 'value;count': separate columns by commas"),
         ("", "counts.csv is empty"),
         ('value,count,"{""sha256"""', "the header in its first line is not JSON"),
@@ -608,7 +628,7 @@ def test_a_table_without_a_column_of_values_is_refused(world):
     (world / "table.csv").write_text("client,answer\na,0\nb,1\n")
     command = ["perturb", world / "table.csv", "--oracle", "grr", "--epsilon", 1, "--domain", 4]
     result = run(*command, "--out", world / "r.parquet")
-    assert "no column 'value': its columns are client, answer" in str(result.exception)
+    assert "no column 'value' or 'label': its columns are client, answer" in str(result.exception)
 
 
 def test_counts_that_no_number_of_subsets_gives_need_the_number(world):

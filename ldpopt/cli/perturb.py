@@ -19,7 +19,7 @@ def perturb(
     values: Annotated[
         Path,
         typer.Argument(
-            help="CSV or Parquet file with the column value and, optionally, client_id."
+            help="CSV or Parquet file with the column value (or label) and, optionally, client_id."
         ),
     ],
     oracle: Annotated[

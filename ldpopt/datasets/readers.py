@@ -18,6 +18,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.columns import COUNT, FREQUENCY, LABEL, VALUE
 from ldpopt.datasets.dataset import Dataset
 from ldpopt.errors import DataUnavailableError, InvalidInputError, not_utf8, other_separator
 from ldpopt.validate import digits_of
@@ -205,7 +206,7 @@ def read_counts(
     path = Path(path)
     counts = {}
     groups: dict[str, list[str]] = {}
-    for line, label, (text, *entries) in _by_label(path, "count", *sets):
+    for line, label, (text, *entries) in _by_label(path, COUNT, *sets):
         counts[label] = _count(path, line, text)
         groups[label] = entries
     names = tuple(counts) if labels is None else tuple(labels)
@@ -240,7 +241,7 @@ def read_frequencies(path: str | Path) -> tuple[tuple[str, ...], NDArray[np.floa
     """
     path = Path(path)
     numbers = {}
-    for line, label, (text,) in _by_label(path, "frequency"):
+    for line, label, (text,) in _by_label(path, FREQUENCY):
         numbers[label] = _frequency(path, line, text)
     return tuple(numbers), np.array(list(numbers.values()))
 
@@ -264,7 +265,7 @@ def _by_label(path: Path, *columns: str) -> Iterator[tuple[int, str, list[str]]]
     """Yield line, label and other cells of each row of a table with one row per label."""
     seen: set[str] = set()
     others = [(column,) for column in columns]
-    for line, (label, *texts) in _cells(path, (("label", "value"), *others)):
+    for line, (label, *texts) in _cells(path, ((LABEL, VALUE), *others)):
         # To add both up, or to take the last one, could hide an error of the table.
         if label in seen:
             raise InvalidInputError(
