@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import re
+import warnings
 
 import numpy as np
 import pyarrow as pa
@@ -652,15 +653,50 @@ def test_labels_in_another_order_are_refused(world):
         ("l.txt", "a\n\nb", "label 2 is empty"),
         ("l.txt", "a\nb\na", "label 3 is 'a', and so is label 1"),
         ("l.txt", "a,b", "has 1 labels: a domain has at least 2 values, each on a line of its own"),
+        ("l.txt", "label\na\nb", "line 1: 'label' is a heading, and would be a value"),
+        ("l.txt", ' "Values"\na\nb', "is a heading"),
+        ("l.txt", "n;label\n1;a", "line 1: 'n;label' is a heading"),
         ("l.json", '{"a": 1}', "JSON list"),
         ("l.json", "[1, 2]", "JSON list"),
         ("l.json", "[", "not JSON"),
     ],
-    ids=["empty", "twice", "one", "object", "numbers", "cut"],
+    ids=["empty", "twice", "one", "heading", "plural", "table", "object", "numbers", "cut"],
 )
 def test_labels_that_cannot_be_right_are_refused(name, content, words, world):
     (world / name).write_text(content)
     assert words in str(perturb(world, domain=name).exception)
+
+
+def test_a_list_in_json_may_begin_with_any_label(world):
+    (world / "l.json").write_text('["value", "blue"]')
+    (world / "values.csv").write_text("value\nvalue\nblue\n")
+    assert "Wrote 2 reports" in perturb(world, domain="l.json").stderr
+
+
+USERS = "red\nblue\n" * 15
+
+
+@pytest.mark.parametrize(
+    ("domain", "users", "words"),
+    [
+        ("color\nred\nblue\n", "color\n" + USERS, "'color' is the first line of "),
+        ("color\nred\nblue\n", "value\n" + USERS, "has users but the first, 'color': if it is a"),
+        ("color\nred\nblue\n", "value\ncolor\n" + USERS, ""),
+        ("color\nred\nblue\n", "color\n" + USERS + "color\n", ""),
+        ("color\nred\nblue\n", "color\nred\nblue\n", ""),
+        ("color\nred\nblue\n", "red\nblue\n", ""),
+        ("color\nred\nblue\n", "red\n" * 40, ""),
+        ("red\nblue\n", "blue\n" * 40, ""),
+    ],
+    ids=["both", "labels", "headed", "again", "once each", "few", "others too", "two labels"],
+)
+def test_a_first_label_that_users_do_not_share_may_be_a_heading(domain, users, words, world):
+    (world / "labels.txt").write_text(domain)
+    (world / "values.csv").write_text(users)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert "Wrote" in perturb(world).stderr
+    assert [words in str(warning.message) for warning in caught] == [True] * bool(words)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from csv import Error, reader
 from dataclasses import dataclass
@@ -48,7 +49,8 @@ class Labels:
         """Return the labels that a number of values or the name of a file stands for.
 
         A file has one label per line, or is a JSON list. Raises InvalidInputError if it cannot be
-        read, or a label is empty or occurs twice; the first such line is named.
+        read, its first line is a heading, or a label is empty or occurs twice; the first such line
+        is named.
         """
         # A number of values, unless a file of that name is meant: write ./64 for it.
         if text.strip().isdecimal():
@@ -56,7 +58,11 @@ class Labels:
         content = read_text(
             Path(text), f"the domain {text!r} is neither a number of values nor a file of labels"
         )
-        labels = _json(text, content) if text.lower().endswith(".json") else _lines(content)
+        is_json = text.lower().endswith(".json")
+        labels = _json(text, content) if is_json else _lines(content)
+        # In JSON a list has no heading.
+        if not is_json:
+            _refuse_heading(text, labels)
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise InvalidInputError(f"{text} must be a JSON list of labels")
         _require_distinct(text, labels)
@@ -191,6 +197,11 @@ def read_values(path: Path, labels: Labels) -> Iterator[tuple[NDArray[np.int64],
         raise InvalidInputError(f"cannot read {path}: {error}") from None
 
 
+def has_heading(path: Path, labels: Labels) -> bool:
+    """Return whether a file of values names its columns; errors are those of ``read_values``."""
+    return path.suffix.lower() == ".parquet" or _heading(path, labels)[1]
+
+
 Batches = Iterator[tuple[pa.Array, pa.Array | None]]
 
 
@@ -314,6 +325,17 @@ def _size(text: str) -> int:
     if len(digits) > 30:
         raise InvalidInputError(f"the domain is a number of {len(digits)} digits: too many values")
     return validate.integer("the domain", int(digits or "0"), minimum=2)
+
+
+def _refuse_heading(path: str, lines: Sequence[str]) -> None:
+    """Raise an InvalidInputError if the first of some labels names a column of values."""
+    cells = re.split("[,;\t]", lines[0]) if lines else []
+    # Plurals and capitals too: what stands above a list is for people.
+    if any(cell.strip(' "').lower().removesuffix("s") in _NAMES for cell in cells):
+        raise InvalidInputError(
+            f"{path}, line 1: {lines[0]!r} is a heading, and would be a value of the domain: leave "
+            "one label per line and nothing else; if it is a label, write the list as .json"
+        )
 
 
 def _require_distinct(name: str, labels: list[str]) -> None:
