@@ -86,7 +86,9 @@ def perturb(
     labelled = Labels.read(domain)
     client = make_oracle(oracle.lower(), epsilon, labelled.d)
     # None and not a seeded generator: the client then draws from the operating system.
-    rng = None if seed is None else validate.generator(seed)
+    rng = None
+    if seed is not None:
+        rng = validate.generator(validate.integer("--seed", seed, minimum=0))
     if rng is not None:
         remark(
             "These reports are not private: anyone who knows the seed can remove the noise.",

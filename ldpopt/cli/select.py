@@ -101,6 +101,8 @@ def select(
     validate.lookup("by", by, dict.fromkeys(("both", "risk", "simulation"), by))
     # One trial has no standard error, and nothing could be compared.
     trials = validate.integer("--trials", trials, minimum=2)
+    if seed is not None:
+        validate.integer("--seed", seed, minimum=0)
     result, labels = counted(file, oracle, epsilon, domain, n, column, client_id)
     sets = labels.sets(query)
     # The names are for the reader of the file: errors are averaged over the sets.

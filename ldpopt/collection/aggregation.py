@@ -313,7 +313,9 @@ def _joined(
 def _check_rate(rate: float) -> None:
     """Raise an error unless a share of rows lies in 0 .. 1."""
     if not 0 <= rate <= 1:
-        raise InvalidInputError(f"max_reject_rate is a share of rows from 0 to 1, got {rate!r}")
+        raise InvalidInputError(
+            f"max_reject_rate (--max-reject-rate) is a share of rows from 0 to 1, got {rate!r}"
+        )
 
 
 @dataclass(frozen=True)
