@@ -53,10 +53,10 @@ def counted(number: int, noun: str) -> str:
 
     Examples
     --------
-    >>> counted(1, "group"), counted(2, "group")
-    ('1 group', '2 groups')
+    >>> counted(1, "group"), counted(2000, "group")
+    ('1 group', '2,000 groups')
     """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def drawable(text: str, longest: int = 40) -> str:

@@ -207,7 +207,7 @@ def test_rejects_are_told_written_and_limited(world):
         "--max-reject-rate",
         "0.0005",
     )
-    assert "more than 0.0005 of 2000 rows" in str(over.exception)
+    assert "more than 0.0005 of 2,000 rows" in str(over.exception)
     assert not (world / "limited.json").exists()
     nobody = run(
         "aggregate", world / "reports.csv", "--out", world / "limited.json", "--workers", "0"
@@ -652,7 +652,7 @@ def test_labels_in_another_order_are_refused(world):
     [
         ("l.txt", "a\n\nb", "label 2 is empty"),
         ("l.txt", "a\nb\na", "label 3 is 'a', and so is label 1"),
-        ("l.txt", "a,b", "has 1 labels: a domain has at least 2 values, each on a line of its own"),
+        ("l.txt", "a,b", "has 1 label: a domain has at least 2 values, each on a line of its own"),
         ("l.txt", "label\na\nb", "line 1: 'label' is a heading, and would be a value"),
         ("l.txt", ' "Values"\na\nb', "is a heading"),
         ("l.txt", "n;label\n1;a", "line 1: 'n;label' is a heading"),
@@ -665,6 +665,22 @@ def test_labels_in_another_order_are_refused(world):
 def test_labels_that_cannot_be_right_are_refused(name, content, words, world):
     (world / name).write_text(content)
     assert words in str(perturb(world, domain=name).exception)
+
+
+def test_one_of_a_thing_is_no_plural(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "v.csv").write_text("value\n1\n")
+    for name in ("a.csv", "b.csv"):
+        result = ran("perturb", "v.csv", *GRR[:4], "--domain", 4, "--out", name)
+        assert result.stderr == f"Wrote 1 report to {name}.\n"
+    counts = ran("aggregate", "a.csv", "--out", "a.json")
+    assert counts.stdout == "1 report of 1 file counted.\n"
+    ran("aggregate", "b.csv", "--out", "b.json")
+    merged = ran("merge", "a.json", "b.json", "--out", "c.json")
+    assert merged.stdout == "2 reports of 2 files of counts.\n"
+    (tmp_path / "c.csv").write_text("value,count\n0,2\n1,0\n")
+    one = run("estimate", "c.csv", "--oracle", "oue", "--epsilon", 1, "--domain", 2, "--n", 1)
+    assert "counts of 1 report must" in str(one.exception)
 
 
 def test_a_list_in_json_may_begin_with_any_label(world):

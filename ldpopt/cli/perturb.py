@@ -15,6 +15,7 @@ from ldpopt.cli.names import ORACLE_NAMES, completes
 from ldpopt.cli.shared import DOMAIN_HELP, labels_file, remark, require_writable
 from ldpopt.errors import InvalidInputError, warn
 from ldpopt.oracles import ORACLES
+from ldpopt.printable import counted
 
 # Users per label: with fewer, a label that nobody has is nothing special.
 _MANY = 10
@@ -113,7 +114,7 @@ def perturb(
             # Counted here: the file of values may have no heading, or one.
             n += len(indices)
             usage.add(indices)
-    remark(f"Wrote {n:,} reports to {path}.")
+    remark(f"Wrote {counted(n, 'report')} to {path}.")
     if labelled.texts is not None:
         first_label = labelled.texts[0]
         if usage.begins_with_a_heading() and not has_heading(values, labelled):

@@ -24,6 +24,7 @@ from ldpopt.columns import COUNT, LABEL, VALUE, first_named
 from ldpopt.errors import DataUnavailableError, InvalidInputError, other_separator
 from ldpopt.estimate.labels import checked_labels
 from ldpopt.oracles import FrequencyOracle
+from ldpopt.printable import counted
 from ldpopt.storage import write_whole
 
 _KIND = "ldpopt counts"
@@ -247,8 +248,8 @@ def _column(path: Path, lines: Sequence[str], labels: Labels) -> NDArray[np.int6
     # Before anything is made of the domain's size, which a number can state beyond any memory.
     if labels.texts is None and labels.d > len(lines) > 0:
         raise InvalidInputError(
-            f"{path} has {len(lines):,} lines, and the domain has {labels.d:,} values: each of "
-            "them needs a line with its count"
+            f"{path} has {counted(len(lines), 'line')}, and the domain has {labels.d:,} values: "
+            "each of them needs a line with its count"
         )
     # In the order of the domain, whatever the order of the rows is; -1 where a count is missing.
     counts: dict[str, int] = dict.fromkeys(labels.names, -1)

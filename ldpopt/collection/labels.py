@@ -24,6 +24,7 @@ from ldpopt.collection.parquet import CLIENT_ID, is_name, opened
 from ldpopt.collection.untrusted import check_regular, parse_json, read_text
 from ldpopt.columns import COUNT, LABEL, VALUE, first_named
 from ldpopt.errors import InvalidInputError, not_utf8, other_separator
+from ldpopt.printable import counted
 
 _NAMES = (VALUE, LABEL)  # of a column of values, the first that a file has
 
@@ -69,8 +70,8 @@ class Labels:
         # After the check of each label, whose message says more.
         if len(labels) < 2:
             raise InvalidInputError(
-                f"{text} has {len(labels)} labels: a domain has at least 2 values, each on a "
-                "line of its own"
+                f"{text} has {counted(len(labels), 'label')}: a domain has at least 2 values, "
+                "each on a line of its own"
             )
         return cls(len(labels), tuple(labels))
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ldpopt.columns import COUNT, FREQUENCY, LABEL, VALUE
 from ldpopt.datasets.dataset import Dataset
 from ldpopt.errors import DataUnavailableError, InvalidInputError, not_utf8, other_separator
+from ldpopt.printable import counted
 from ldpopt.validate import digits_of
 
 _GZIP = b"\x1f\x8b"
@@ -256,8 +257,9 @@ def require_labels(path: Path, labels: Sequence[str], expected: Sequence[str]) -
         missing = [name for name in names if name not in others]
         if missing:
             raise InvalidInputError(
-                f"{path} {text} {missing[0]!r} ({len(missing)} such labels): its labels must be "
-                f"the {len(expected)} of the domain; complete the file, or choose its own domain"
+                f"{path} {text} {missing[0]!r} ({counted(len(missing), 'such label')}): its "
+                f"labels must be the {len(expected)} of the domain; complete the file, or "
+                "choose its own domain"
             )
 
 

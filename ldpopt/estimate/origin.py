@@ -18,6 +18,7 @@ from ldpopt.errors import (
 )
 from ldpopt.estimate.noise import Noise
 from ldpopt.frames import numbers_of
+from ldpopt.printable import counted
 from ldpopt.protocol import PureProtocol
 
 Array = NDArray[np.float64]
@@ -74,7 +75,7 @@ def checked_counts(counts: ArrayLike, n: int, oracle: PureProtocol) -> NDArray[A
         If one is not a whole number in 0 .. n, there are not d of them, or their sum is not that
         of reports which each support as many values.
     """
-    whole = _whole_counts(f"counts of {n:,} reports", numbers_of(counts), n)
+    whole = _whole_counts(f"counts of {counted(n, 'report')}", numbers_of(counts), n)
     if whole.ndim == 0 or whole.shape[-1] != oracle.d:
         raise InvalidInputError(
             f"counts must have {oracle.d} values on the last axis, got shape {whole.shape}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, extra_needed
-from ldpopt.printable import cell, percent
+from ldpopt.printable import cell, counted, percent
 from ldpopt.storage import write_whole
 from ldpopt.studies.study_rows import Array, Interval, Place, StudyRow, mean_of, ratio_of
 from ldpopt.tables import ShownAsTable, TitledTable, data_frame
@@ -161,8 +161,8 @@ class Study(ShownAsTable):
     @property
     def _table(self) -> TitledTable:
         title = (
-            f"Study of {len(self.candidates)} candidates, {self.draws} common draws, ratios to "
-            f"{self.baseline!r}"
+            f"Study of {counted(len(self.candidates), 'candidate')}, "
+            f"{counted(self.draws, 'common draw')}, ratios to {self.baseline!r}"
         )
         rows = [self._texts(row) for row in self.rows]
         notes = [f"failed: {name}: {reason}" for name, reason in self.failed.items()]
