@@ -13,7 +13,7 @@ import ldpopt
 
 ROOT = Path(ldpopt.__file__).parent
 LAYERS = [
-    {"errors", "printable", "style"},
+    {"columns", "errors", "printable", "style"},
     {"immutable", "frames", "named_values"},
     {
         "validate",
