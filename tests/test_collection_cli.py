@@ -477,6 +477,7 @@ def test_every_reader_takes_both_names_of_a_column_of_values(name, tmp_path):
         (COUNTS.replace("50", "9" * 5000), f"the value '0' is {'9' * 30}... (5000 digits), and"),
         (COUNTS.replace("50", "9" * 20), f"{'9' * 20}, and a count is at most 4,611,686,018"),
         (COUNTS.replace("value", "name"), "got 'name,count': its first line must name them"),
+        ("report\nc3\n", "if the rows are reports, name their columns (Schema, --column)"),
         (COUNTS.replace(",", ";"), "got 'value;count': separate columns by commas"),
         ("", "counts.csv is empty"),
         ('value,count,"{""sha256"""', "the header in its first line is not JSON"),
@@ -498,6 +499,7 @@ def test_every_reader_takes_both_names_of_a_column_of_values(name, tmp_path):
         "too long to read",
         "long",
         "heading",
+        "reports",
         "semicolons",
         "empty",
         "cut",
@@ -637,6 +639,16 @@ def test_counts_that_no_number_of_subsets_gives_need_the_number(world):
     path.write_text("value,count\n" + "".join(f"{value},{1 + value}\n" for value in range(10)))
     about = ["--oracle", "ss", "--epsilon", 1, "--domain", 10]
     assert "give --n" in str(run("estimate", path, *about).exception)
+
+
+def test_an_estimate_without_its_labels_says_so(world):
+    perturb(world)
+    words = "have labels; their numbers are shown: give --domain FILE"
+    shown = ran("estimate", world / "reports.parquet", "--json")
+    assert words in shown.stderr.replace("\n", " ")
+    assert [row["value"] for row in json.loads(shown.stdout)["estimate"]] == list("0123")
+    named = ran("estimate", world / "reports.parquet", "--domain", world / "labels.txt")
+    assert named.stderr == ""
 
 
 def test_labels_in_another_order_are_refused(world):

@@ -418,7 +418,9 @@ class _Limit:
         """Raise an error if too many rows have been set aside."""
         if sum(progress.rejected.values()) <= self.rate * self.rows:
             return
-        reasons = ", ".join(f"{times} with {reason}" for reason, times in progress.rejected.items())
+        reasons = ", ".join(
+            f"{times:,} with {reason}" for reason, times in progress.rejected.items()
+        )
         hint = "aggregate them with a rejects file first"
         if self.rejects is not None:
             hint = f"see {self.rejects}"

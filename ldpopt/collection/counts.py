@@ -284,7 +284,10 @@ def _places_of_columns(path: Path, heading: list[str]) -> tuple[int, int]:
     """Return where rows have their value and their count, each of which a heading names once."""
     name_of_values = first_named(heading, VALUE, LABEL)
     if name_of_values is None or COUNT not in heading:
-        remedy = other_separator(heading) or ": its first line must name them, as in value,count"
+        remedy = other_separator(heading) or (
+            ": its first line must name them, as in value,count; if the rows are reports, name "
+            "their columns (Schema, --column)"
+        )
         raise InvalidInputError(
             f"{path} needs the columns value (or label) and count, got "
             f"{','.join(heading)!r}{remedy}"
