@@ -631,7 +631,8 @@ def test_a_table_without_a_column_of_values_is_refused(world):
     (world / "table.csv").write_text("client,answer\na,0\nb,1\n")
     command = ["perturb", world / "table.csv", "--oracle", "grr", "--epsilon", 1, "--domain", 4]
     result = run(*command, "--out", world / "r.parquet")
-    assert "no column 'value' or 'label': its columns are client, answer" in str(result.exception)
+    words = "its columns are client, answer; rename the one that holds the values to 'value'"
+    assert f"no column 'value' or 'label': {words}" in str(result.exception)
 
 
 def test_counts_that_no_number_of_subsets_gives_need_the_number(world):

@@ -89,7 +89,8 @@ def select(
     estimate alone, so that the choice costs no privacy. "undecided" stands behind a method that
     the evidence does not separate from the best.
 
-    Example: ldpopt select counts.json --query sets.json --candidates base,norm-sub,power-ns
+    Example: ldpopt select counts.json --domain labels.txt --query sets.json --candidates
+    base,norm-sub,power-ns
     """
     from ldpopt.rendering.selection_table import selection_table
     from ldpopt.studies.selection import select_method

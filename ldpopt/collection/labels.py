@@ -257,7 +257,8 @@ def _parquet_values(path: Path) -> tuple[str, int, Batches]:
 def _no_values(path: Path, names: Sequence[str]) -> InvalidInputError:
     """Return the error for a table in which no column is named as that of the values is."""
     return InvalidInputError(
-        f"{path} has no column {VALUE!r} or {LABEL!r}: its columns are {', '.join(names)}"
+        f"{path} has no column {VALUE!r} or {LABEL!r}: its columns are {', '.join(names)}; rename "
+        f"the one that holds the values to {VALUE!r}"
     )
 
 
