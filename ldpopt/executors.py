@@ -12,6 +12,7 @@ import logging
 import multiprocessing
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import (
@@ -152,7 +153,7 @@ class Processes:
         # Each worker would otherwise start a thread per core of the machine.
         threads = max(1, (os.cpu_count() or 1) // self.workers)
         context = _Spawning()
-        pool = ProcessPoolExecutor(
+        pool = ShieldedPool(
             self.workers,
             context,
             initializer=_prepare_worker,
@@ -174,20 +175,56 @@ class Processes:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-class _ShieldedProcess(SpawnProcess):
-    """A process that Ctrl-C does not reach while it starts, before it can ignore it."""
+@contextmanager
+def interruptions_wait() -> Iterator[None]:
+    """Start processes and threads within: Ctrl-C stops none of them half way.
 
-    def start(self) -> None:
-        """Start with the signal blocked: a process inherits that, and prints no traceback."""
+    They inherit that the signal is blocked, so that it prints no traceback of a process that is
+    still importing. This process is interrupted at the end: in between, a worker would lose what it
+    is about to read, or the pool the worker.
+    """
+    with _noted():
         if not hasattr(signal, "pthread_sigmask"):
-            super().start()  # on Windows
+            yield  # on Windows
             return
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            super().start()
+            yield
         finally:
-            # What arrived meanwhile is raised here, in the parent.
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _noted() -> Iterator[None]:
+    """Note interruptions, and raise them again at the end.
+
+    To block the signal is not enough: it then reaches another thread, and the main thread handles
+    what reaches any of them.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    # None is a handler that Python did not set, and cannot set again.
+    if not is_main or handler is None:
+        yield
+        return
+    arrived = []
+    # It raises nothing, so that nothing stops before the other handler is back.
+    signal.signal(signal.SIGINT, lambda number, _: arrived.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if arrived:
+            signal.raise_signal(signal.SIGINT)
+
+
+class ShieldedPool(ProcessPoolExecutor):
+    """A pool whose processes an interruption does not reach while they start, nor ever."""
+
+    def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
+        """Return the future of a call, for which a process may have to start."""
+        with interruptions_wait():
+            return super().submit(fn, *args, **kwargs)
 
 
 class _Spawning(SpawnContext):
@@ -195,11 +232,11 @@ class _Spawning(SpawnContext):
 
     def __init__(self) -> None:
         super().__init__()
-        self._started: list[_ShieldedProcess] = []
+        self._started: list[SpawnProcess] = []
 
-    def Process(self, *args: Any, **kwargs: Any) -> _ShieldedProcess:  # type: ignore[override]
+    def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]
         """Return a new process, which is remembered for its status."""
-        process = _ShieldedProcess(*args, **kwargs)
+        process = SpawnProcess(*args, **kwargs)
         self._started.append(process)
         return process
 

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.columns import COUNT, FREQUENCY, LABEL, VALUE
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 
-# Names by which columns are known where there are several of numbers: those of the CSV files that
-# this library reads and writes.
-_LABELS = ("label", "value")
-_NUMBERS = ("count", "frequency")
+# Names by which columns are known where there are several of numbers, as in CSV files.
+_LABELS = (LABEL, VALUE)
+_NUMBERS = (COUNT, FREQUENCY)
 
 _SHOWN = 5  # columns that a message names
 

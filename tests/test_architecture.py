@@ -13,7 +13,7 @@ import ldpopt
 
 ROOT = Path(ldpopt.__file__).parent
 LAYERS = [
-    {"errors", "printable", "style", "descriptors"},
+    {"columns", "errors", "printable", "style", "descriptors"},
     {"immutable", "frames", "named_values"},
     {
         "validate",

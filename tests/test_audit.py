@@ -358,7 +358,7 @@ def test_the_command_fails_with_status_one_if_the_audit_does(monkeypatch):
         (["--oracle", "oue", "--epsilon", 1, "--d", 1], "must be at least 2"),
         (
             ["--oracle", "oue", "--epsilon", 1, "--d", 4, "--n", 5],
-            "reports must be at least 100",
+            "--n must be at least 100",
         ),
     ],
 )

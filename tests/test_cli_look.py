@@ -74,6 +74,12 @@ def test_every_option_of_a_method_is_an_option_of_estimate():
         ("estimate", "Missing argument"),
         ("aggregate x --out y --workers many", "Invalid value for '--workers'"),
         ("estimate x --epsilon one", "'one'"),  # in the words of each version of typer
+        ("audit --epsilon 1,0", "'--epsilon': it takes a number such as 0.5, with a decimal point"),
+        ("audit --n 1,000", "'--n': it takes a whole number such as 1000, without commas and po"),
+        ("audit --oracle grr --epsilon 1 --d 4 --n 10", "--n must be at least 100, got 10"),
+        ("audit --oracle grr --epsilon 1 --d 4 --confidence 2", "--confidence must be a"),
+        ("perturb x --oracle grr --epsilon 1 --domain 4 --out y --seed -1", "--seed must be at le"),
+        ("select x --query q.json --seed -1", "--seed must be at least 0, got -1"),
         ("estimat", "No such command 'estimat'"),
         ("methods extra", "unexpected extra argument"),
         ("estimate no.json", "no.json does not exist"),

@@ -236,7 +236,7 @@ def test_a_file_that_changes_while_it_is_counted_is_refused(tmp_path):
 
 @pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan")])
 def test_a_rate_that_is_none_is_refused(rate, tmp_path):
-    with pytest.raises(InvalidInputError, match="share of rows"):
+    with pytest.raises(InvalidInputError, match=r"\(--max-reject-rate\) is a share of rows"):
         aggregate(tmp_path, max_reject_rate=rate)
 
 

@@ -4,14 +4,16 @@ import csv
 import gzip
 import json
 import re
+import warnings
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 import ldpopt
-from ldpopt import oracles, postprocess
+from ldpopt import datasets, oracles, postprocess
 from ldpopt.cli.app import app
 from ldpopt.collection import Aggregate, read_counts, read_reports, write_reports
 from ldpopt.collection.counts import write_counts
@@ -149,7 +151,7 @@ def test_numbers_need_no_heading_and_parts_are_added_to_a_folder(tmp_path):
         ("value,count\nblue,7\n", "has a column 'count', and each row is one user here"),
         ("value\nblue\n\nblue\n", "line 3: ''"),
         ("blue\nblue\nrot\n", "line 3: 'rot'"),
-        ("pink\nblue\n", "line 1: 'pink' is neither the heading 'value' nor"),
+        ("pink\nblue\n", "line 1: 'pink' is neither the heading 'value' or 'label' nor"),
         ("client_id;value\n1;blue\n", ": separate columns by commas"),
         ("value,client_id\nblue\n", "cannot read"),
         ("colour,x\nblue,1\n", "no column 'value'"),
@@ -205,7 +207,7 @@ def test_rejects_are_told_written_and_limited(world):
         "--max-reject-rate",
         "0.0005",
     )
-    assert "more than 0.0005 of 2000 rows" in str(over.exception)
+    assert "more than 0.0005 of 2,000 rows" in str(over.exception)
     assert not (world / "limited.json").exists()
     nobody = run(
         "aggregate", world / "reports.csv", "--out", world / "limited.json", "--workers", "0"
@@ -431,6 +433,25 @@ def test_python_reads_counts_with_a_list_of_labels(tmp_path):
         read_counts(path)
 
 
+@pytest.mark.parametrize("name", ["value", "label"])
+def test_every_reader_takes_both_names_of_a_column_of_values(name, tmp_path):
+    path = tmp_path / "counts.csv"
+    path.write_text(f"count,{name}\n300,tea\n700,milk\n")
+    (tmp_path / "labels.txt").write_text("milk\ntea\n")
+    domain = ["--domain", tmp_path / "labels.txt", "--oracle", "grr", "--epsilon", 1]
+    printed = json.loads(ran("estimate", path, *domain, "--json").stdout)
+    assert printed["n"] == 1000
+    counted = read_counts(path, oracles.GRR(1.0, 2), ["milk", "tea"])
+    assert counted.counts.tolist() == datasets.read_counts(path, ["milk", "tea"]).counts.tolist()
+    (tmp_path / "estimate.csv").write_text(f"frequency,{name}\n0.3,tea\n0.7,milk\n")
+    assert datasets.read_frequencies(tmp_path / "estimate.csv")[0] == ("tea", "milk")
+    pq.write_table(pa.table({name: ["tea", "milk"]}), tmp_path / "values.parquet")
+    (tmp_path / "values.csv").write_text(f"{name}\ntea\nmilk\n")
+    for values in ("values.parquet", "values.csv"):
+        result = ran("perturb", tmp_path / values, *domain, "--out", tmp_path / "r.parquet")
+        assert "Wrote 2 reports" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -455,7 +476,8 @@ def test_python_reads_counts_with_a_list_of_labels(tmp_path):
         (COUNTS.replace("50", "5,0"), "line 3: expected 2 columns (value,count), found 3 in '0,5"),
         (COUNTS.replace("50", "9" * 5000), f"the value '0' is {'9' * 30}... (5000 digits), and"),
         (COUNTS.replace("50", "9" * 20), f"{'9' * 20}, and a count is at most 4,611,686,018"),
-        (COUNTS.replace("value", "label"), "got 'label,count': its first line must name them"),
+        (COUNTS.replace("value", "name"), "got 'name,count': its first line must name them"),
+        ("report\nc3\n", "if the rows are reports, name their columns (Schema, --column)"),
         (COUNTS.replace(",", ";"), "got 'value;count': separate columns by commas"),
         ("", "counts.csv is empty"),
         ('value,count,"{""sha256"""', "the header in its first line is not JSON"),
@@ -477,6 +499,7 @@ def test_python_reads_counts_with_a_list_of_labels(tmp_path):
         "too long to read",
         "long",
         "heading",
+        "reports",
         "semicolons",
         "empty",
         "cut",
@@ -608,7 +631,8 @@ def test_a_table_without_a_column_of_values_is_refused(world):
     (world / "table.csv").write_text("client,answer\na,0\nb,1\n")
     command = ["perturb", world / "table.csv", "--oracle", "grr", "--epsilon", 1, "--domain", 4]
     result = run(*command, "--out", world / "r.parquet")
-    assert "no column 'value': its columns are client, answer" in str(result.exception)
+    words = "its columns are client, answer; rename the one that holds the values to 'value'"
+    assert f"no column 'value' or 'label': {words}" in str(result.exception)
 
 
 def test_counts_that_no_number_of_subsets_gives_need_the_number(world):
@@ -616,6 +640,16 @@ def test_counts_that_no_number_of_subsets_gives_need_the_number(world):
     path.write_text("value,count\n" + "".join(f"{value},{1 + value}\n" for value in range(10)))
     about = ["--oracle", "ss", "--epsilon", 1, "--domain", 10]
     assert "give --n" in str(run("estimate", path, *about).exception)
+
+
+def test_an_estimate_without_its_labels_says_so(world):
+    perturb(world)
+    words = "have labels; their numbers are shown: give --domain FILE"
+    shown = ran("estimate", world / "reports.parquet", "--json")
+    assert words in shown.stderr.replace("\n", " ")
+    assert [row["value"] for row in json.loads(shown.stdout)["estimate"]] == list("0123")
+    named = ran("estimate", world / "reports.parquet", "--domain", world / "labels.txt")
+    assert named.stderr == ""
 
 
 def test_labels_in_another_order_are_refused(world):
@@ -632,15 +666,66 @@ def test_labels_in_another_order_are_refused(world):
         ("l.txt", "a\n\nb", "label 2 is empty"),
         ("l.txt", "a\nb\na", "label 3 is 'a', and so is label 1"),
         ("l.txt", "a,b", "has 1 label: a domain has at least 2 values, each on a line of its own"),
+        ("l.txt", "label\na\nb", "line 1: 'label' is a heading, and would be a value"),
+        ("l.txt", ' "Values"\na\nb', "is a heading"),
+        ("l.txt", "n;label\n1;a", "line 1: 'n;label' is a heading"),
         ("l.json", '{"a": 1}', "JSON list"),
         ("l.json", "[1, 2]", "JSON list"),
         ("l.json", "[", "not JSON"),
     ],
-    ids=["empty", "twice", "one", "object", "numbers", "cut"],
+    ids=["empty", "twice", "one", "heading", "plural", "table", "object", "numbers", "cut"],
 )
 def test_labels_that_cannot_be_right_are_refused(name, content, words, world):
     (world / name).write_text(content)
     assert words in str(perturb(world, domain=name).exception)
+
+
+def test_one_of_a_thing_is_no_plural(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "v.csv").write_text("value\n1\n")
+    for name in ("a.csv", "b.csv"):
+        result = ran("perturb", "v.csv", *GRR[:4], "--domain", 4, "--out", name)
+        assert result.stderr == f"Wrote 1 report to {name}.\n"
+    counts = ran("aggregate", "a.csv", "--out", "a.json")
+    assert counts.stdout == "1 report of 1 file counted.\n"
+    ran("aggregate", "b.csv", "--out", "b.json")
+    merged = ran("merge", "a.json", "b.json", "--out", "c.json")
+    assert merged.stdout == "2 reports of 2 files of counts.\n"
+    (tmp_path / "c.csv").write_text("value,count\n0,2\n1,0\n")
+    one = run("estimate", "c.csv", "--oracle", "oue", "--epsilon", 1, "--domain", 2, "--n", 1)
+    assert "counts of 1 report must" in str(one.exception)
+
+
+def test_a_list_in_json_may_begin_with_any_label(world):
+    (world / "l.json").write_text('["value", "blue"]')
+    (world / "values.csv").write_text("value\nvalue\nblue\n")
+    assert "Wrote 2 reports" in perturb(world, domain="l.json").stderr
+
+
+USERS = "red\nblue\n" * 15
+
+
+@pytest.mark.parametrize(
+    ("domain", "users", "words"),
+    [
+        ("color\nred\nblue\n", "color\n" + USERS, "'color' is the first line of "),
+        ("color\nred\nblue\n", "value\n" + USERS, "has users but the first, 'color': if it is a"),
+        ("color\nred\nblue\n", "value\ncolor\n" + USERS, ""),
+        ("color\nred\nblue\n", "color\n" + USERS + "color\n", ""),
+        ("color\nred\nblue\n", "color\nred\nblue\n", ""),
+        ("color\nred\nblue\n", "red\nblue\n", ""),
+        ("color\nred\nblue\n", "red\n" * 40, ""),
+        ("red\nblue\n", "blue\n" * 40, ""),
+    ],
+    ids=["both", "labels", "headed", "again", "once each", "few", "others too", "two labels"],
+)
+def test_a_first_label_that_users_do_not_share_may_be_a_heading(domain, users, words, world):
+    (world / "labels.txt").write_text(domain)
+    (world / "values.csv").write_text(users)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert "Wrote" in perturb(world).stderr
+    assert [words in str(warning.message) for warning in caught] == [True] * bool(words)
 
 
 @pytest.mark.parametrize(

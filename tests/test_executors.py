@@ -1,17 +1,22 @@
 """What all executors share: order, errors as outcomes, little work ahead, lost workers."""
 
+import _thread
 import gc
 import itertools
 import logging
+import multiprocessing
 import operator
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from logging.handlers import BufferingHandler
+from multiprocessing import util
+from multiprocessing.context import SpawnProcess
 from types import SimpleNamespace
 
 import pytest
@@ -71,6 +76,77 @@ def test_the_death_of_a_process_is_reported():
 def test_workers_leave_interrupts_to_the_parent_and_share_the_cores():
     (threads,) = results(Processes(2), os.getenv, ["NUMBA_NUM_THREADS"])
     assert threads == str(max(1, os.cpu_count() // 2))
+
+
+def starts_a_worker(_, arguments, *__):
+    """Return whether a program that is started is a worker, and not what keeps count of them."""
+    return "--multiprocessing-fork" in arguments
+
+
+# Before a worker has the text that it reads first, and before the pool knows the worker.
+@pytest.mark.parametrize(
+    ("place", "name", "counts"),
+    [(util, "spawnv_passfds", starts_a_worker), (SpawnProcess, "start", lambda _: True)],
+    ids=["spawned", "started"],
+)
+def test_an_interruption_waits_until_a_worker_has_started(place, name, counts, monkeypatch, capfd):
+    call = getattr(place, name)
+    workers = []
+
+    def interrupted(*arguments):
+        result = call(*arguments)
+        if counts(*arguments):
+            workers.append(result)
+            if len(workers) == 2:
+                # As a signal does that reaches another thread: what this one blocks is no matter.
+                _thread.interrupt_main()
+        return result
+
+    monkeypatch.setattr(place, name, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        list(Processes(2).run(half, [1, 2, 3]))
+    monkeypatch.undo()
+    left = multiprocessing.active_children()
+    for process in left:
+        process.kill()
+    # What a worker reads first ends with the last reference to it.
+    gc.collect()
+    for number in filter(None, workers):
+        with suppress(ChildProcessError):
+            os.waitpid(number, 0)
+    # The pool waited for all of its workers, and these ended without a word.
+    assert (left, len(workers), capfd.readouterr().err) == ([], 2, "")
+
+
+def interrupt_and_go_on(steps):
+    with executors.interruptions_wait():
+        signal.raise_signal(signal.SIGINT)
+        steps.append("goes on")
+
+
+def test_interruptions_end_as_they_would_have():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        # A program that ignores them goes on ignoring them.
+        with executors.interruptions_wait():
+            signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        steps = []
+        with pytest.raises(KeyboardInterrupt):
+            interrupt_and_go_on(steps)
+        assert steps == ["goes on"]
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, set())
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_workers_start_from_any_thread():
+    # Python interrupts the main thread alone, and no other one can set a handler.
+    with ThreadPoolExecutor(1) as threads:
+        answers = threads.submit(lambda: list(results(Processes(1), half, [2]))).result()
+    assert answers == [3.0]
 
 
 def test_little_work_is_taken_ahead():

@@ -282,7 +282,7 @@ def test_values_in_parquet_are_numbers(kind, tmp_path):
         ({"value": [0, None]}, "row 1: None is not in the domain"),
         ({"value": [0, -1]}, "row 1: '-1' is not in the domain"),
         ({"value": [0.5]}, "must hold text or whole numbers, found double; with missing"),
-        ({"color": [0]}, "no column 'value': its columns are color"),
+        ({"color": [0]}, "no column 'value' or 'label': its columns are color"),
         ({"value": [0], "count": [9]}, "has a column 'count', and each row is one user here"),
     ],
 )

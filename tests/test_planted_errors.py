@@ -1,5 +1,6 @@
 """The ledger's test of itself: errors are planted, claims notice them, a missed one is reported."""
 
+import signal
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -34,6 +35,22 @@ def test_there_are_62_errors_and_their_claims_exist():
     for error in planted.ERRORS.values():
         assert error.claims, error.id
         assert set(error.claims) <= set(LEDGER), error.id
+
+
+def blocked_signals(*_):
+    return signal.pthread_sigmask(signal.SIG_BLOCK, set())
+
+
+def test_interruptions_of_a_self_test_end_calls_and_print_nothing(monkeypatch, capfd):
+    # Before a call no process sees one, nor does that which imports everything for all others.
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "interruptible", blocked_signals)
+        (blocked,) = planted.self_test(1, identifiers=[planted.NOTHING])
+    assert signal.SIGINT in blocked
+    monkeypatch.setattr(run, "look_for", signal.raise_signal)
+    with pytest.raises(KeyboardInterrupt):
+        list(planted.self_test(1, identifiers=[signal.SIGINT]))
+    assert capfd.readouterr().err == ""
 
 
 def test_every_error_says_what_it_is_in_words_of_its_own():

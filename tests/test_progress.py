@@ -101,7 +101,7 @@ def folder_of_reports(tmp_path):
 
 
 LONG = {
-    "1 cells": lambda _: ldpopt.study("base", [5, 3, 1], draws=2),
+    "1 cell": lambda _: ldpopt.study("base", [5, 3, 1], draws=2),
     "2 values": lambda _: Problem(
         losses.LeastSquares() + ldpopt.Parameter("lam", 0.1) * losses.Entropy(),
         [constraints.SumsTo(1.0)],
@@ -113,7 +113,7 @@ LONG = {
         Problem(losses.LeastSquares(), [constraints.SumsTo(1.0)]), RAW, solvers=["OSQP"]
     ),
     "reports": lambda _: audit.audit(lambda value: value, 1.0, [0, 1], reports=200),
-    "1 parts of files": lambda tmp_path: ldpopt.collection.aggregate(folder_of_reports(tmp_path)),
+    "1 part of files": lambda tmp_path: ldpopt.collection.aggregate(folder_of_reports(tmp_path)),
     "2 proofs": lambda _: ldpopt.certify(
         Problem(losses.LeastSquares()), [[0.5, 0.3]] * 2, np.full((2, 2), 0.5), exact=True
     ),

@@ -232,7 +232,7 @@ def test_a_changed_function_is_computed_anew_and_named(tmp_path):
 
     options = {"draws": 2, "store": tmp_path / "s"}
     first = ldpopt.study(halved(0.5), COUNTS, **options)
-    with pytest.warns(LdpoptWarning, match=r"other code.*: the method mine \(1 cells\)"):
+    with pytest.warns(LdpoptWarning, match=r"other code.*: the method mine \(1 cell\)"):
         second = ldpopt.study(halved(0.25), COUNTS, **options)
     assert numbers(second) == numbers(ldpopt.study(halved(0.25), COUNTS, draws=2))
     assert numbers(second) != numbers(first)
@@ -422,7 +422,7 @@ def test_a_file_with_other_labels_is_refused(tmp_path):
     path.write_text("value,count,note\ndog,50,x\ncat,30,y\n")
     data = datasets.read_counts(path, labels=["cat", "dog"])
     assert data.counts.tolist() == [30, 50]
-    with pytest.raises(InvalidInputError, match=r"has no row for 'eel' \(1 such labels\)"):
+    with pytest.raises(InvalidInputError, match=r"has no row for 'eel' \(1 such label\)"):
         ldpopt.study("base", path, draws=2, labels=["cat", "dog", "eel"])
     with pytest.raises(InvalidInputError, match="has a row for 'dog'"):
         datasets.read_counts(path, labels=["cat"])
@@ -568,12 +568,17 @@ def test_the_picture_runs_along_epsilon_or_shows_ratios(result):
         result.plot("mea")
 
 
+def test_a_study_of_one_candidate_says_so():
+    title = str(ldpopt.study("base", COUNTS, draws=2)).splitlines()[0]
+    assert title.startswith("Study of 1 candidate, 2 common draws, ")
+
+
 def test_a_bar_is_shown_where_it_is_wanted(capsys, monkeypatch):
     monkeypatch.setattr(progress, "_DELAY", 0.0)
     study = ldpopt.study("base", COUNTS, draws=2, progress=True)
     assert len(study.rows) == 1
     captured = capsys.readouterr()
-    assert "1 cells   0 %" in captured.err
+    assert "1 cell   0 %" in captured.err
     assert captured.out == ""
     ldpopt.study("base", COUNTS, draws=2)
     captured = capsys.readouterr()

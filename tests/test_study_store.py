@@ -61,7 +61,7 @@ def test_results_of_other_code_are_named_and_replaced(kept, uncomputed):
         assert (len(summary.computed), len(summary.reused)) == (2, 1)
         assert summary.outdated == {"the code": 1, "numpy": 1}
         assert "changed: " in summary.changes
-        assert "the code (1 cells)" in summary.changes
+        assert "the code (1 cell)" in summary.changes
         # The old one is gone: the file does not grow with every change.
         assert store.keys() == set(tasks)
         again = compute_cells(tasks, store, InProcess())
@@ -82,7 +82,7 @@ def test_every_bit_of_a_result_counts(kept):
             with Store(kept) as store:
                 assert store.finished([key, task(2.0).key]) == {task(2.0).key}
                 assert store.get([key]) == {}
-                assert "1 cells" in store.remarks[0]
+                assert "computed anew: 1 cell" in store.remarks[0]
 
 
 def test_other_columns_of_a_result_count_too(kept):

@@ -29,6 +29,7 @@ from ldpopt.cli.shared import (
 )
 from ldpopt.errors import InvalidInputError
 from ldpopt.executors import PATIENCE
+from ldpopt.printable import counted
 from ldpopt.storage import held
 
 if TYPE_CHECKING:
@@ -203,13 +204,13 @@ def _gain(result: Aggregate) -> float:
 
 
 def _print_summary(result: Aggregate) -> None:
-    files = f"{len(result.files)} file" if len(result.files) == 1 else f"{len(result.files)} files"
-    output.print(f"{result.n:,} reports of {files} counted.", highlight=False)
+    files = counted(len(result.files), "file")
+    output.print(f"{counted(result.n, 'report')} of {files} counted.", highlight=False)
     if result.refinement is not None:
         gain = 100 * (_gain(result) - 1)
         output.print(f"Read twice: rare values gain as from {gain:.1f} % more users.")
     for reason, times in result.rejected.items():
-        rows = "1 row" if times == 1 else f"{times:,} rows"
+        rows = counted(times, "row")
         output.print(f"{rows} set aside: {reason}", style="yellow", highlight=False, markup=False)
 
 
@@ -217,5 +218,5 @@ def _list_unreadable(result: Aggregate) -> None:
     for part in result.unreadable:
         rows = "all rows"
         if part["rows"] is not None:
-            rows = f"{part['rows']:,} rows from row {part['row']:,}"
+            rows = f"{counted(part['rows'], 'row')} from row {part['row']:,}"
         remark(f"Not counted, {rows}: {part['reason']}", style="red")

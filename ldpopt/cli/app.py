@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import sys
 import traceback
 import warnings
@@ -25,6 +26,16 @@ from ldpopt.printable import printable
 FAILED = 2  # exit status after an error, as after a usage error of typer's own
 DEFECT = 70  # EX_SOFTWARE of sysexits.h: an error that this library did not foresee
 INTERRUPTED = 130  # 128 + SIGINT: what shells report of an interrupted program
+
+# How versions of typer say that the text of an option is no number.
+_NO_NUMBER = re.compile(
+    r"(Invalid value for .+?): (?:('.*') is not|Input should be) a valid (number|float|integer)\b.*"
+)
+
+# In many languages a comma begins the decimals, and a point groups thousands.
+_REAL = "it takes a number such as 0.5, with a decimal point and without commas"
+_WHOLE = "it takes a whole number such as 1000, without commas and points"
+_RULES = MappingProxyType({"number": _REAL, "float": _REAL, "integer": _WHOLE})
 
 # typer has a copy of click, which offers this class under no public name.
 _UsageError: type[Exception] = typer.BadParameter.__base__ or typer.BadParameter
@@ -154,10 +165,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _fail_of_usage(error: Any) -> None:
     """Print what is wrong with a command line, as other errors are printed, and where help is."""
     sentence = error.format_message()
-    # Of a text that is no number typer's message has the rule, and the error behind it the text.
+    # The text is in the messages of older versions of typer, and in the error behind newer ones.
     checks = getattr(error.__context__, "errors", None)
-    if callable(checks):
-        sentence += f", got {checks()[0].get('input')!r}"
+    text = repr(checks()[0].get("input")) if callable(checks) else None
+    no_number = _NO_NUMBER.fullmatch(sentence)
+    if no_number is not None:
+        option, older, kind = no_number.groups()
+        sentence = f"{option}: {_RULES[kind]}, got {text or older}"
+    elif text is not None:
+        sentence += f", got {text}"
     # Without any argument the help is the message, and is printed already or now.
     if error.ctx is not None and sentence == error.ctx.get_help():
         typer.echo(sentence, err=True)

@@ -103,12 +103,13 @@ def audit(
             "an audit needs --oracle, --epsilon and --d, or two files with --reports A B"
         )
     from ldpopt.rendering.audit_table import audit_table
-    from ldpopt.studies.audit import audit_oracle
+    from ldpopt.studies.audit import FEWEST_REPORTS, audit_oracle
 
     # OUE and GRR are the papers' spelling.
     audited = validate.lookup("oracle", oracle.lower(), ORACLES)(epsilon, d)
     # Here and not as the default: None tells that the option was not given.
-    number = _REPORTS if n is None else n
+    number = _REPORTS if n is None else validate.integer("--n", n, minimum=FEWEST_REPORTS)
+    confidence = validate.real("--confidence", confidence, above=0, below=1)
     outcome = audit_oracle(audited, reports=number, confidence=confidence)
     if as_json:
         print_json(outcome.to_dict())

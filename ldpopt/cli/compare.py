@@ -76,7 +76,8 @@ Input = Annotated[
     Path | None,
     typer.Option(
         "--input",
-        help="CSV file with the columns value and frequency: compare problems of your own on it.",
+        help="CSV file with the columns value (or label) and frequency: compare problems of your "
+        "own on it.",
     ),
 ]
 OwnProblem = Annotated[

@@ -140,6 +140,9 @@ def estimate(
     require_writable(out, answers, plot, inputs=inputs)
     # Counts are taken as they are, and reports are counted first.
     result, labels = counted(file, oracle, epsilon, domain, n, column, client_id)
+    # A file keeps a fingerprint of its labels alone, and a number would pass for a label.
+    if labels.texts is None and result.header.labels is not None:
+        remark(f"The values of {file} have labels; their numbers are shown: give --domain FILE.")
     sets = {} if query is None else labels.sets(query)
     # One method for values and sets: answers are sums of the same frequencies.
     labelled = result.estimate.labelled(labels.names)

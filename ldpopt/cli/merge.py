@@ -52,10 +52,8 @@ def merge(
         record = {**total.header.protocol, "n": total.n, "files": len(total.files)}
         print_json(record | {"merged": len(counts), "out": str(out)})
     else:
-        output.print(
-            f"{counted(total.n, 'report')} of {counted(len(counts), 'file')} of counts.",
-            highlight=False,
-        )
+        line = f"{counted(total.n, 'report')} of {counted(len(counts), 'file')} of counts."
+        output.print(line, highlight=False)
     # Not an error: counts outlive reports, which are often deleted after the counting.
     if not merged.ids_compared:
         remark(

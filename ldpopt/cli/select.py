@@ -89,7 +89,8 @@ def select(
     estimate alone, so that the choice costs no privacy. "undecided" stands behind a method that
     the evidence does not separate from the best.
 
-    Example: ldpopt select counts.json --query sets.json --candidates base,norm-sub,power-ns
+    Example: ldpopt select counts.json --domain labels.txt --query sets.json --candidates
+    base,norm-sub,power-ns
     """
     from ldpopt.rendering.selection_table import selection_table
     from ldpopt.studies.selection import select_method
@@ -101,6 +102,8 @@ def select(
     validate.lookup("by", by, dict.fromkeys(("both", "risk", "simulation"), by))
     # One trial has no standard error, and nothing could be compared.
     trials = validate.integer("--trials", trials, minimum=2)
+    if seed is not None:
+        validate.integer("--seed", seed, minimum=0)
     result, labels = counted(file, oracle, epsilon, domain, n, column, client_id)
     sets = labels.sets(query)
     # The names are for the reader of the file: errors are averaged over the sets.

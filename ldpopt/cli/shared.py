@@ -55,7 +55,7 @@ def leave_pipe() -> NoReturn:
 output = _Output()  # results alone, so that they can be piped
 errors = Console(stderr=True)  # progress, remarks and errors
 
-DOMAIN_HELP = "Number of values, or a file of labels: one per line, or a JSON list."
+DOMAIN_HELP = "Number of values, or a file of labels: one per line, no heading, or a JSON list."
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 

@@ -21,6 +21,7 @@ from ldpopt.cli.shared import (
     require_writable,
 )
 from ldpopt.errors import InvalidInputError
+from ldpopt.printable import counted
 from ldpopt.storage import write_whole
 
 if TYPE_CHECKING:
@@ -101,7 +102,9 @@ def verify(
     ledger = ledger_with(claims_file)
     figure_run = None if figures is None else read_figure_run(figures)
     if figure_run is not None:
-        remark(f"Judged {len(figure_run.results)} claims about figures, by their tables.")
+        remark(
+            f"Judged {counted(len(figure_run.results), 'claim')} about figures, by their tables."
+        )
     results = _check(ledger, quick=quick, workers=workers, claims_file=claims_file)
     outcome = _outcome(results, figure_run, with_pictures=files is not None)
     # Standard output is either JSON or tables, never a mixture.
@@ -259,7 +262,7 @@ def _check(
 ) -> Iterator[Result]:
     from ldpopt.claims.checking import check_ledger
 
-    remark(f"Checking {len(ledger)} claims; this takes a minute or two.")
+    remark(f"Checking {counted(len(ledger), 'claim')}; this takes a minute or two.")
     results = check_ledger(ledger, quick=quick, workers=workers, claims_file=claims_file)
     if not errors.is_terminal:
         yield from _with_lines(results)

@@ -81,7 +81,7 @@ class Aggregate:
         if self.rejected:
             parts.append(f"{counted(sum(self.rejected.values()), 'row')} set aside")
         if self.unreadable:
-            parts.append(f"{len(self.unreadable)} unreadable parts")
+            parts.append(counted(len(self.unreadable), "unreadable part"))
         return f"Aggregate({', '.join(parts)})"
 
     @property
@@ -201,7 +201,7 @@ def aggregate(
         # A caller who learns of every part shows it in another way.
         wanted = None if on_partition is None else False
         number = len(plan.waiting)
-        tallies = bars.track(tallies, f"{number:,} parts of files", number, wanted=wanted)
+        tallies = bars.track(tallies, f"{counted(number, 'part')} of files", number, wanted=wanted)
         for done in _committed(tallies, plan, checkpoint, progress, keep_going=keep_going):
             limit.check(progress)
             if on_partition is not None:
@@ -257,16 +257,16 @@ def _refined(
         tallies = _tallies(executor, again.waiting, second.state, function)
         wanted = None if on_partition is None else False
         number = len(again.waiting)
-        tallies = bars.track(tallies, f"{number:,} parts again", number, wanted=wanted)
+        tallies = bars.track(tallies, f"{counted(number, 'part')} again", number, wanted=wanted)
         for done in _committed(tallies, again, second, progress, keep_going=keep_going):
             if on_partition is not None:
                 on_partition(done, again.partitions)
     # As many rows may be missing in another place.
     if progress.n != result.n or not _places(progress.unreadable) <= _places(result.unreadable):
         raise DataUnavailableError(
-            f"the second pass found {progress.n} reports, the first one {result.n}: parts of files "
-            "became unreadable in between, or readable again; restore them, and count from the "
-            "start (--recount, or without the state)"
+            f"the second pass found {counted(progress.n, 'report')}, the first one "
+            f"{result.n:,}: parts of files became unreadable in between, or readable again; "
+            "restore them, and count from the start (--recount, or without the state)"
         )
     warn_of_a_wrong_start(weighing, progress.counts, result.n)
     return replace(result, refinement=Refinement(weighing.shares, progress.counts))
@@ -314,7 +314,9 @@ def _joined(
 def _check_rate(rate: float) -> None:
     """Raise an error unless a share of rows lies in 0 .. 1."""
     if not 0 <= rate <= 1:
-        raise InvalidInputError(f"max_reject_rate is a share of rows from 0 to 1, got {rate!r}")
+        raise InvalidInputError(
+            f"max_reject_rate (--max-reject-rate) is a share of rows from 0 to 1, got {rate!r}"
+        )
 
 
 @dataclass(frozen=True)
@@ -373,8 +375,8 @@ def _check_rows(progress: Progress, files: Sequence[ReportFile], state: Path | N
         rows += sum(file.group_rows[:finished])
     if progress.rows != rows:
         raise DataUnavailableError(
-            f"{state} accounts for {progress.rows} rows, but {rows} were finished: remove it to "
-            "start again"
+            f"{state} accounts for {counted(progress.rows, 'row')}, but {rows:,} were "
+            "finished: remove it to start again"
         )
 
 
@@ -416,12 +418,15 @@ class _Limit:
         """Raise an error if too many rows have been set aside."""
         if sum(progress.rejected.values()) <= self.rate * self.rows:
             return
-        reasons = ", ".join(f"{times} with {reason}" for reason, times in progress.rejected.items())
+        reasons = ", ".join(
+            f"{times:,} with {reason}" for reason, times in progress.rejected.items()
+        )
         hint = "aggregate them with a rejects file first"
         if self.rejects is not None:
             hint = f"see {self.rejects}"
         raise InvalidInputError(
-            f"more than {self.rate:g} of {self.rows} rows are not reports: {reasons} so far; {hint}"
+            f"more than {self.rate:g} of {counted(self.rows, 'row')} are not reports: {reasons} "
+            f"so far; {hint}"
         )
 
 

@@ -20,14 +20,17 @@ from ldpopt.collection.refinement import Refinement
 from ldpopt.collection.seal import check, sealed
 from ldpopt.collection.text import OLD_MARKS, headed, header_cell, names_in, parsed_header
 from ldpopt.collection.untrusted import parse_json, read_text
+from ldpopt.columns import COUNT, LABEL, VALUE, first_named
 from ldpopt.errors import DataUnavailableError, InvalidInputError, other_separator
 from ldpopt.estimate.labels import checked_labels
 from ldpopt.oracles import FrequencyOracle
+from ldpopt.printable import counted
 from ldpopt.storage import write_whole
 
 _KIND = "ldpopt counts"
 
-_NAMES = ("value", "count")
+_NAMES = (VALUE, COUNT)
+"""Of the columns that are written; a table that is read may call the first one ``label``."""
 
 # Counts beyond this would overflow int64 once added up.
 _LARGEST = 2**62
@@ -108,7 +111,7 @@ def read_counts(
     Parameters
     ----------
     path
-        The file; a plain CSV file has the columns ``value`` and ``count``.
+        The file; a plain CSV file has the columns ``value`` (or ``label``) and ``count``.
     oracle, labels, n
         The protocol, the labels of the domain (by default the numbers from 0) and the number of
         reports, which a plain CSV does not state. Where all reports support the same number of
@@ -245,8 +248,8 @@ def _column(path: Path, lines: Sequence[str], labels: Labels) -> NDArray[np.int6
     # Before anything is made of the domain's size, which a number can state beyond any memory.
     if labels.texts is None and labels.d > len(lines) > 0:
         raise InvalidInputError(
-            f"{path} has {len(lines):,} lines, and the domain has {labels.d:,} values: each of "
-            "them needs a line with its count"
+            f"{path} has {counted(len(lines), 'line')}, and the domain has {labels.d:,} values: "
+            "each of them needs a line with its count"
         )
     # In the order of the domain, whatever the order of the rows is; -1 where a count is missing.
     counts: dict[str, int] = dict.fromkeys(labels.names, -1)
@@ -279,15 +282,20 @@ def _require_width(place: str, row: list[str], heading: list[str]) -> None:
 
 def _places_of_columns(path: Path, heading: list[str]) -> tuple[int, int]:
     """Return where rows have their value and their count, each of which a heading names once."""
-    if not set(_NAMES) <= set(heading):
-        remedy = other_separator(heading) or ": its first line must name them, as in value,count"
-        raise InvalidInputError(
-            f"{path} needs the columns value and count, got {','.join(heading)!r}{remedy}"
+    name_of_values = first_named(heading, VALUE, LABEL)
+    if name_of_values is None or COUNT not in heading:
+        remedy = other_separator(heading) or (
+            ": its first line must name them, as in value,count; if the rows are reports, name "
+            "their columns (Schema, --column)"
         )
-    for name in _NAMES:
+        raise InvalidInputError(
+            f"{path} needs the columns value (or label) and count, got "
+            f"{','.join(heading)!r}{remedy}"
+        )
+    for name in (name_of_values, COUNT):
         if heading.count(name) > 1:
             raise InvalidInputError(f"{path} has more than one column {name!r}")
-    return heading.index("value"), heading.index("count")
+    return heading.index(name_of_values), heading.index(COUNT)
 
 
 def _shortened(heading: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from csv import Error, reader
 from dataclasses import dataclass
@@ -21,11 +22,11 @@ from ldpopt.collection.header import fingerprint
 from ldpopt.collection.pages import check_pages
 from ldpopt.collection.parquet import CLIENT_ID, is_name, opened
 from ldpopt.collection.untrusted import check_regular, parse_json, read_text
+from ldpopt.columns import COUNT, LABEL, VALUE, first_named
 from ldpopt.errors import InvalidInputError, not_utf8, other_separator
 from ldpopt.printable import counted
 
-VALUE = "value"
-_COUNT = "count"
+_NAMES = (VALUE, LABEL)  # of a column of values, the first that a file has
 
 _ROWS = 1 << 16  # rows of Parquet read at a time
 _WIDTH = 64  # bytes of a label: eight times as many are allowed on average, and a client id
@@ -49,7 +50,8 @@ class Labels:
         """Return the labels that a number of values or the name of a file stands for.
 
         A file has one label per line, or is a JSON list. Raises InvalidInputError if it cannot be
-        read, or a label is empty or occurs twice; the first such line is named.
+        read, its first line is a heading, or a label is empty or occurs twice; the first such line
+        is named.
         """
         # A number of values, unless a file of that name is meant: write ./64 for it.
         if text.strip().isdecimal():
@@ -57,7 +59,11 @@ class Labels:
         content = read_text(
             Path(text), f"the domain {text!r} is neither a number of values nor a file of labels"
         )
-        labels = _json(text, content) if text.lower().endswith(".json") else _lines(content)
+        is_json = text.lower().endswith(".json")
+        labels = _json(text, content) if is_json else _lines(content)
+        # In JSON a list has no heading.
+        if not is_json:
+            _refuse_heading(text, labels)
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise InvalidInputError(f"{text} must be a JSON list of labels")
         _require_distinct(text, labels)
@@ -163,8 +169,8 @@ def read_values(path: Path, labels: Labels) -> Iterator[tuple[NDArray[np.int64],
     Parameters
     ----------
     path
-        CSV or Parquet with the columns ``value`` (in Parquet text or whole numbers) and,
-        optionally, ``client_id``; CSV of one column may have no heading, but no other one.
+        CSV or Parquet with the columns ``value`` or ``label`` (in Parquet text or whole numbers)
+        and, optionally, ``client_id``; CSV of one column may have no heading, but no other one.
     labels
         The domain of the values.
 
@@ -192,16 +198,22 @@ def read_values(path: Path, labels: Labels) -> Iterator[tuple[NDArray[np.int64],
         raise InvalidInputError(f"cannot read {path}: {error}") from None
 
 
+def has_heading(path: Path, labels: Labels) -> bool:
+    """Return whether a file of values names its columns; errors are those of ``read_values``."""
+    return path.suffix.lower() == ".parquet" or _heading(path, labels)[1]
+
+
 Batches = Iterator[tuple[pa.Array, pa.Array | None]]
 
 
 def _csv_values(path: Path, labels: Labels) -> tuple[str, int, Batches]:
     """Return what a place in a file is called, the number of the first, and its values as text."""
     names, headed = _heading(path, labels)
+    name = first_named(names, *_NAMES)
 
     def batches() -> Batches:
         for batch in _batches(path, names, headed=headed):
-            yield batch.column(VALUE), batch.column(CLIENT_ID) if CLIENT_ID in names else None
+            yield batch.column(name), batch.column(CLIENT_ID) if CLIENT_ID in names else None
 
     # Line numbers are those that an editor shows.
     return "line", 1 + headed, batches()
@@ -215,21 +227,20 @@ def _parquet_values(path: Path) -> tuple[str, int, Batches]:
             schema = file.schema_arrow
     except (pa.ArrowException, OSError) as error:
         raise InvalidInputError(f"cannot read {path}: {error}") from None
-    for name in (VALUE, CLIENT_ID):
-        if schema.names.count(name) > 1:
-            raise InvalidInputError(f"{path} has more than one column {name!r}")
-    if VALUE not in schema.names:
-        raise InvalidInputError(
-            f"{path} has no column {VALUE!r}: its columns are {', '.join(schema.names)}"
-        )
-    kind = schema.field(VALUE).type
+    name = first_named(schema.names, *_NAMES)
+    if name is None:
+        raise _no_values(path, schema.names)
+    for wanted in (name, CLIENT_ID):
+        if schema.names.count(wanted) > 1:
+            raise InvalidInputError(f"{path} has more than one column {wanted!r}")
+    kind = schema.field(name).type
     if not is_name(kind):
         raise InvalidInputError(
-            f"{path}: the column {VALUE!r} must hold text or whole numbers, found {kind}; with "
+            f"{path}: the column {name!r} must hold text or whole numbers, found {kind}; with "
             "missing values pandas makes floats of whole numbers"
         )
     _refuse_counts(path, schema.names)
-    columns = [name for name in (VALUE, CLIENT_ID) if name in schema.names]
+    columns = [wanted for wanted in (name, CLIENT_ID) if wanted in schema.names]
 
     def batches() -> Batches:
         with opened(path) as source, pq.ParquetFile(source) as file:
@@ -237,17 +248,25 @@ def _parquet_values(path: Path) -> tuple[str, int, Batches]:
             # A page of a few bytes could ask for any memory.
             check_pages(file.metadata, path, groups, columns, _WIDTH, with_checksums=False)
             for batch in file.iter_batches(_ROWS, columns=columns, use_threads=False):
-                texts = batch.column(VALUE).cast(pa.string())
+                texts = batch.column(name).cast(pa.string())
                 yield texts, batch.column(CLIENT_ID) if CLIENT_ID in columns else None
 
     return "row", 0, batches()
 
 
+def _no_values(path: Path, names: Sequence[str]) -> InvalidInputError:
+    """Return the error for a table in which no column is named as that of the values is."""
+    return InvalidInputError(
+        f"{path} has no column {VALUE!r} or {LABEL!r}: its columns are {', '.join(names)}; rename "
+        f"the one that holds the values to {VALUE!r}"
+    )
+
+
 def _refuse_counts(path: Path, names: Sequence[str]) -> None:
     """Raise an InvalidInputError for a table of counts: each row of it would be one user."""
-    if _COUNT in names:
+    if COUNT in names:
         raise InvalidInputError(
-            f"{path} has a column {_COUNT!r}, and each row is one user here: repeat every value as "
+            f"{path} has a column {COUNT!r}, and each row is one user here: repeat every value as "
             "often as it was counted, or leave the column out if the rows are users"
         )
 
@@ -267,21 +286,19 @@ def _heading(path: Path, labels: Labels) -> tuple[list[str], bool]:
     # An empty line has no field; it is an empty value.
     first = first or [""]
     # A heading decides, even where its words are labels too.
-    if VALUE in first:
+    if first_named(first, *_NAMES) is not None:
         for name in first:
             if first.count(name) > 1:
                 raise InvalidInputError(f"{path} has more than one column {name!r}")
         _refuse_counts(path, first)
         return first, True
     if len(first) > 1:
-        raise InvalidInputError(
-            f"{path} has no column {VALUE!r}: its columns are {', '.join(first)}"
-        )
+        raise _no_values(path, first)
     # A word that is neither may be a misspelt value: taken for a heading, it would be lost.
     if labels.indices(pa.array(first, pa.string()))[0] < 0:
         raise InvalidInputError(
-            f"{path}, line 1: {first[0]!r} is neither the heading {VALUE!r} nor in the domain of "
-            f"{labels.d} values{other_separator(first)}"
+            f"{path}, line 1: {first[0]!r} is neither the heading {VALUE!r} or {LABEL!r} nor in "
+            f"the domain of {labels.d} values{other_separator(first)}"
         )
     return [VALUE], False
 
@@ -310,6 +327,17 @@ def _size(text: str) -> int:
     if len(digits) > 30:
         raise InvalidInputError(f"the domain is a number of {len(digits)} digits: too many values")
     return validate.integer("the domain", int(digits or "0"), minimum=2)
+
+
+def _refuse_heading(path: str, lines: Sequence[str]) -> None:
+    """Raise an InvalidInputError if the first of some labels names a column of values."""
+    cells = re.split("[,;\t]", lines[0]) if lines else []
+    # Plurals and capitals too: what stands above a list is for people.
+    if any(cell.strip(' "').lower().removesuffix("s") in _NAMES for cell in cells):
+        raise InvalidInputError(
+            f"{path}, line 1: {lines[0]!r} is a heading, and would be a value of the domain: leave "
+            "one label per line and nothing else; if it is a label, write the list as .json"
+        )
 
 
 def _require_distinct(name: str, labels: list[str]) -> None:

@@ -27,6 +27,7 @@ from ldpopt.collection.seal import Seal, sealed
 from ldpopt.collection.untrusted import parse_json
 from ldpopt.errors import DataUnavailableError, InvalidInputError
 from ldpopt.oracles.forms import Reports
+from ldpopt.printable import counted
 
 OLD_MARKS = ("# ldpopt reports ", "# ldpopt counts ")
 """With which files in CSV began up to version 2 of the format."""
@@ -153,8 +154,8 @@ class _Table:
             # After the rows were passed on: the caller uses them after the end alone.
             if n != self.group_rows[0]:
                 raise DataUnavailableError(
-                    f"{self.path} is truncated or corrupt: it has {n} rows and not "
-                    f"{self.group_rows[0]}"
+                    f"{self.path} is truncated or corrupt: it has {counted(n, 'row')} "
+                    f"and not {self.group_rows[0]:,}"
                 )
             if seal is not None:
                 seal.check(self.path)

@@ -15,6 +15,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import NamedTuple
 
+from ldpopt.columns import COUNT, LABEL
 from ldpopt.errors import DataUnavailableError
 
 # US Census Bureau, Census Regions and Divisions of the United States.
@@ -97,8 +98,8 @@ def build(folder: Path) -> None:
     DataUnavailableError
         If a package of the extra ``ldpopt[data]`` is not installed.
     """
-    _write(folder / "emoji.csv", ("label", "count", "subcategory", "category"), _emoji())
-    _write(folder / "us-cities.csv", ("label", "count", "state", "division"), _us_cities())
+    _write(folder / "emoji.csv", (LABEL, COUNT, "subcategory", "category"), _emoji())
+    _write(folder / "us-cities.csv", (LABEL, COUNT, "state", "division"), _us_cities())
 
 
 def _write(path: Path, header: tuple[str, ...], rows: Iterable[LabelledCount]) -> None:

@@ -18,8 +18,10 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.columns import COUNT, FREQUENCY, LABEL, VALUE
 from ldpopt.datasets.dataset import Dataset
 from ldpopt.errors import DataUnavailableError, InvalidInputError, not_utf8, other_separator
+from ldpopt.printable import counted
 from ldpopt.validate import digits_of
 
 _GZIP = b"\x1f\x8b"
@@ -205,7 +207,7 @@ def read_counts(
     path = Path(path)
     counts = {}
     groups: dict[str, list[str]] = {}
-    for line, label, (text, *entries) in _by_label(path, "count", *sets):
+    for line, label, (text, *entries) in _by_label(path, COUNT, *sets):
         counts[label] = _count(path, line, text)
         groups[label] = entries
     names = tuple(counts) if labels is None else tuple(labels)
@@ -240,7 +242,7 @@ def read_frequencies(path: str | Path) -> tuple[tuple[str, ...], NDArray[np.floa
     """
     path = Path(path)
     numbers = {}
-    for line, label, (text,) in _by_label(path, "frequency"):
+    for line, label, (text,) in _by_label(path, FREQUENCY):
         numbers[label] = _frequency(path, line, text)
     return tuple(numbers), np.array(list(numbers.values()))
 
@@ -255,8 +257,9 @@ def require_labels(path: Path, labels: Sequence[str], expected: Sequence[str]) -
         missing = [name for name in names if name not in others]
         if missing:
             raise InvalidInputError(
-                f"{path} {text} {missing[0]!r} ({len(missing)} such labels): its labels must be "
-                f"the {len(expected)} of the domain; complete the file, or choose its own domain"
+                f"{path} {text} {missing[0]!r} ({counted(len(missing), 'such label')}): its "
+                f"labels must be the {len(expected)} of the domain; complete the file, or "
+                "choose its own domain"
             )
 
 
@@ -264,7 +267,7 @@ def _by_label(path: Path, *columns: str) -> Iterator[tuple[int, str, list[str]]]
     """Yield line, label and other cells of each row of a table with one row per label."""
     seen: set[str] = set()
     others = [(column,) for column in columns]
-    for line, (label, *texts) in _cells(path, (("label", "value"), *others)):
+    for line, (label, *texts) in _cells(path, ((LABEL, VALUE), *others)):
         # To add both up, or to take the last one, could hide an error of the table.
         if label in seen:
             raise InvalidInputError(

@@ -12,6 +12,7 @@ from rich.table import Table
 from ldpopt.claims.engine.claim import Verdict
 from ldpopt.claims.engine.run import Result
 from ldpopt.claims.statements import PAPERS, tallies
+from ldpopt.printable import counted
 
 # Red is for surprises alone, and green for statements that are true: not for those of which
 # nothing is known.
@@ -118,7 +119,7 @@ def claims_summary(results: Sequence[Result]) -> str:
     """Return one line: the number of claims by verdict, and those that are surprises."""
     counts = Counter(result.finding.verdict for result in results)
     by_verdict = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict)
-    summary = f"{len(results)} claims: {by_verdict}"
+    summary = f"{counted(len(results), 'claim')}: {by_verdict}"
     # By name, since a table of a hundred rows hides them.
     surprises = [_surprise(result) for result in results if not result.as_expected]
     if surprises:

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from ldpopt.claims.planted.error import PlantedError, Sighting
 from ldpopt.claims.planted.tables import TableError
+from ldpopt.printable import counted
 
 
 def self_test_table(
@@ -51,7 +52,7 @@ def _noticed_by(sighting: Sighting) -> str:
 def self_test_summary(sightings: Sequence[Sighting]) -> str:
     """Return one line: how many of the planted errors were noticed, and which were not."""
     seen = [sighting for sighting in sightings if sighting.is_seen]
-    count = f"{len(seen)} of {len(sightings)} planted errors noticed"
+    count = f"{len(seen)} of {counted(len(sightings), 'planted error')} noticed"
     missed = [sighting.error for sighting in sightings if not sighting.is_seen]
     if missed:
         return f"[bold red]{count}; no claim sees:[/] {', '.join(missed)}"

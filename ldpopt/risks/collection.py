@@ -15,6 +15,7 @@ from ldpopt.covariance import Covariance
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import NamedSets, Sets, membership, named_sets, totals
+from ldpopt.printable import counted
 from ldpopt.risks.whole_noise import WholeNoise
 
 Array = NDArray[np.float64]
@@ -392,6 +393,4 @@ def checked_kind(by: str) -> Literal["auto", "sure", "bootstrap"]:
 
 def names_of(sets: Sequence[str], count: int) -> str:
     """Return the queries in a few words, for titles."""
-    if not sets:
-        return f"{count:,} values"
-    return f"{count:,} sets" if count > 1 else "1 set"
+    return counted(count, "set" if sets else "value")

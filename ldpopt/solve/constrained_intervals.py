@@ -18,6 +18,7 @@ from ldpopt.constraints import Constraint, LinearInequalities
 from ldpopt.errors import InfeasibleError, SolverError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import Sets, membership
+from ldpopt.printable import counted
 from ldpopt.solve.programs.program import ConeProgram, LinearProgram, stacked
 
 Array = NDArray[np.float64]
@@ -47,7 +48,7 @@ def interval(
     indices = list(np.ndindex(trials))
     count = len(indices) * answers
     # Two programs per answer, which take minutes where there are thousands of answers.
-    with progress.bar(f"{count:,} intervals", count) as advance:
+    with progress.bar(counted(count, "interval"), count) as advance:
         for trial in indices:
             confidence = LinearInequalities(box.matrix, box.lower[trial], box.upper[trial])
             maximum = _maximum(constraints, parts, confidence, d)

@@ -17,6 +17,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.noise import Noise
 from ldpopt.immutable import Immutable
 from ldpopt.named_values import Places
+from ldpopt.printable import counted
 from ldpopt.sources.noise import CombinedCovariance, CombinedNoise, Part
 from ldpopt.sources.source import Source
 from ldpopt.sources.sources import (
@@ -177,7 +178,7 @@ class Rounds(ShownAsTable, Immutable):
 
     @property
     def _title(self) -> str:
-        rounds = f"{len(self)} rounds of {self.estimates[0].d:,} values"
+        rounds = f"{counted(len(self), 'round')} of {self.estimates[0].d:,} values"
         return f"{rounds}, drift {ranged(self.drift)}"
 
     @property

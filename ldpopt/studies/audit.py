@@ -37,6 +37,9 @@ _TRAINING = 4
 # A column with more different numbers counts as continuous, and is cut at its 63 inner quantiles.
 _CATEGORIES = 1 << 10
 
+FEWEST_REPORTS = 100
+"""Of each value: half of them choose an event, and the others bound its probabilities."""
+
 # Candidate events per pair of values; between two of them lies half a per cent of the reports.
 _THRESHOLDS = 200
 
@@ -173,7 +176,7 @@ def audit(
         raise InvalidTypeError(f"client must be callable, value -> report, got {client!r}")
     epsilon = validate.real("epsilon", epsilon, above=0)
     confidence = validate.confidence("confidence", confidence)
-    size = validate.integer("reports", reports, minimum=100)
+    size = validate.integer("reports", reports, minimum=FEWEST_REPORTS)
     inputs = list(values)
     if len(inputs) < 2:
         raise InvalidInputError(
@@ -604,7 +607,7 @@ def audit_oracle(
         raise InvalidTypeError(f"client must be callable, values -> reports, got {client!r}")
     send: Client = oracle.perturb if client is None else client
     confidence = validate.confidence("confidence", confidence)
-    size = validate.integer("reports", reports, minimum=100)
+    size = validate.integer("reports", reports, minimum=FEWEST_REPORTS)
     # Three tests share the probability of a false alarm.
     each = 1 - (1 - confidence) / 3
     # Neighbours, the ends and the middle: errors in indexing show at such places.

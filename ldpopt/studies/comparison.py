@@ -35,6 +35,7 @@ from ldpopt.losses import (
 )
 from ldpopt.oracles import GRR, OUE
 from ldpopt.oracles.base import FrequencyOracle
+from ldpopt.printable import counted
 from ldpopt.solve.problem import Problem
 from ldpopt.solve.programs.solvers import SOLVERS, installed, installed_solvers
 from ldpopt.solve.solution import Solution
@@ -210,7 +211,7 @@ def compare(
     named = _named_problems(problems)
     rows = comparing(named, estimate, solvers, accuracies, time_limit)
     count = len(named) * (1 + len(accuracies) * len(_names_of(solvers)))
-    return Comparison(tuple(progress.track(rows, f"{count:,} solves", count)))
+    return Comparison(tuple(progress.track(rows, counted(count, "solve"), count)))
 
 
 def comparing(

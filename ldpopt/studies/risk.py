@@ -14,6 +14,7 @@ from ldpopt.errors import InvalidInputError, InvalidTypeError, NoDerivativeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import NamedSets, Sets
 from ldpopt.methods import Method, method_of, named_methods
+from ldpopt.printable import counted
 from ldpopt.risks import ALPHA, PROBES, Collection, Derivative, Evidence, Risk, RiskTable
 from ldpopt.risks.collection import Kind, Moves, checked_kind
 from ldpopt.risks.evidence import require_repeatable
@@ -279,7 +280,7 @@ def evidence_of(
             dropped[name] = str(reason)
     whole = _whole_noise(collection, exact.values())
     noise = whole or collection.moves(kind, probes, alpha, rng)
-    for name, derived in progress.track(exact.items(), f"{len(exact)} methods", len(exact)):
+    for name, derived in progress.track(exact.items(), counted(len(exact), "method"), len(exact)):
         try:
             if derived is not None:
                 evidence[name] = Evidence.exact(collection, *derived, noise)

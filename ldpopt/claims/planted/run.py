@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import signal
 import time
 import warnings
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.context import BaseContext
 from pathlib import Path
 from shutil import copytree, ignore_patterns
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from ldpopt.claims import LEDGER, InstanceSet, read_figure_run, run_claim
 from ldpopt.claims.planted.catalogue import ERRORS
 from ldpopt.claims.planted.error import Sighting
 from ldpopt.claims.planted.tables import TABLE_ERRORS
 from ldpopt.errors import DataUnavailableError, LdpoptWarning, WorkersError
+from ldpopt.executors import ShieldedPool
 
 NOTHING = ""
 """In the place of an error's id: the claims run on the package as it is, and must find nothing."""
@@ -132,12 +135,14 @@ def self_test(
     Cost: one to a few seconds of processor time per error.
     """
     # One task per process: what was planted must not meet the next error.
-    pool = ProcessPoolExecutor(workers, _context(), max_tasks_per_child=1)
+    pool = ShieldedPool(workers, _context(), max_tasks_per_child=1)
     try:
-        futures = [pool.submit(look_for, identifier) for identifier in identifiers]
+        futures = [pool.submit(interruptible, look_for, identifier) for identifier in identifiers]
         if figures is not None:
             in_tables = (NOTHING, *TABLE_ERRORS)
-            futures += [pool.submit(look_at_tables, name, figures) for name in in_tables]
+            futures += [
+                pool.submit(interruptible, look_at_tables, name, figures) for name in in_tables
+            ]
         for future in as_completed(futures):
             yield future.result()
     except BrokenProcessPool:
@@ -146,6 +151,18 @@ def self_test(
         ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def interruptible(function: Callable[..., Sighting], *arguments: Any) -> Sighting:
+    """Return the result of a call that Ctrl-C ends, in a process that is deaf to it otherwise."""
+    if not hasattr(signal, "pthread_sigmask"):
+        return function(*arguments)  # on Windows
+    # Within the call KeyboardInterrupt is its outcome; before and after it would be a traceback.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    try:
+        return function(*arguments)
+    finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
 
 
 def _context() -> BaseContext:

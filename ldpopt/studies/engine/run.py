@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from ldpopt import progress
 from ldpopt.errors import StoreError, WorkersError
 from ldpopt.executors import Executor
+from ldpopt.printable import counted
 from ldpopt.studies.engine.cell import Outcome, Task, compute
 from ldpopt.studies.engine.store import Memory, Shelf
 
@@ -43,7 +44,9 @@ class Summary:
         """A sentence about results that were made by other code; empty if there are none."""
         if not self.outdated:
             return ""
-        names = ", ".join(f"{name} ({number} cells)" for name, number in self.outdated.items())
+        names = ", ".join(
+            f"{name} ({counted(number, 'cell')})" for name, number in self.outdated.items()
+        )
         return f"Kept results are of other code, and are computed anew; changed: {names}."
 
 
@@ -139,7 +142,7 @@ def compute_behind_bar(
     """
     total = sum(task.cell.cost for task in tasks.values())
     summary = Summary() if summary is None else summary
-    with progress.bar(f"{len(tasks):,} cells", total, wanted=wanted) as advance:
+    with progress.bar(counted(len(tasks), "cell"), total, wanted=wanted) as advance:
         begun = False
 
         def finished(task: Task) -> None:

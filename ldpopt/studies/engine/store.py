@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from ldpopt.errors import StoreError
+from ldpopt.printable import counted
 from ldpopt.studies.engine.cell import Outcome, Task
 from ldpopt.studies.engine.moments import dumps, loads
 
@@ -188,7 +189,9 @@ class Store:
             else:
                 damaged += 1
         if damaged:
-            self.remarks.append(f"{damaged} cells in {self.path} are damaged: computed anew")
+            self.remarks.append(
+                f"damaged in {self.path}, and computed anew: {counted(damaged, 'cell')}"
+            )
         return whole
 
     def put(self, task: Task, outcome: Outcome) -> None:

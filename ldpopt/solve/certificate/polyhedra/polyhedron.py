@@ -21,6 +21,7 @@ from ldpopt.closed_form.parts import absolute_sum
 from ldpopt.constraints import LinearInequalities
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
+from ldpopt.printable import counted
 from ldpopt.solve.certificate.bounds.competitors import (
     domain_of_all,
     no_bound,
@@ -142,7 +143,7 @@ def evidence(
     parts = [
         _of_trial(formulation, source, start[trial], point[trial], float(values[trial]), sufficient)
         for trial in progress.track(
-            trials, f"{len(trials):,} certificates", len(trials), wanted=wanted
+            trials, counted(len(trials), "certificate"), len(trials), wanted=wanted
         )
     ]
     return stacked(parts, shape)
