@@ -281,9 +281,10 @@ def test_certificates_of_a_stack_compile_their_set_once(bound, monkeypatch):
         return compile_it(*arguments, **options)
 
     monkeypatch.setattr(compiled_problem, "reduced_problem", counted)
-    problem = Problem(LeastSquares(), [*SIMPLEX, Custom(bound)])
     numbers = []
     for trials in (2, 6):
+        # A problem of its own: what one has compiled it keeps for further solves.
+        problem = Problem(LeastSquares(), [*SIMPLEX, Custom(bound)])
         rng = np.random.default_rng(1)
         stack = rng.dirichlet(np.ones(5), trials) + rng.normal(0, 0.1, (trials, 5))
         compiled.clear()
