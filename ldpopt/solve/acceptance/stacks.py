@@ -53,13 +53,14 @@ def judged(
     -----
     Cost: with several workers the first trial is judged here, and tells if others pay.
     """
-    trials = list(np.ndindex(outcome.frequencies.shape[:-1]))
     workers = running.workers or os.cpu_count() or 1
+    is_stack = outcome.frequencies.size > start.d
     common = None
-    if workers > 1 and len(trials) > 1 and plan.path == "conic":
+    if workers > 1 and is_stack and plan.path == "conic":
         common = _packed(formulation, outcome, plan, accuracy)
     if common is None:
         return judge(formulation, start, outcome, plan, accuracy)
+    trials = list(np.ndindex(outcome.frequencies.shape[:-1]))
     cases = (_Case(common, start[trial], outcome.frequencies[trial]) for trial in trials)
     doubtful = np.zeros(outcome.frequencies.shape[:-1], dtype=bool)
     for trial, status in zip(trials, _statuses(cases, len(trials), workers), strict=True):
