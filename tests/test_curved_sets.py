@@ -1,6 +1,7 @@
 """Certificates on sets with curved constraints: multipliers of all others are numbers as well."""
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 from types import SimpleNamespace
 
 import cvxpy as cp
@@ -19,6 +20,7 @@ from ldpopt.constraints import (
     Near,
     NonNegative,
     SumsTo,
+    custom,
 )
 from ldpopt.losses import KullbackLeibler, LeastAbsolute, LeastSquares
 from ldpopt.solve.certificate.cones.compiled_problem import compiled_set
@@ -249,6 +251,27 @@ def test_threads_share_nothing_at_whose_value_violations_are_measured():
     with ThreadPoolExecutor(1) as pool:
         elsewhere = pool.submit(problem.at, RAW).result()
     assert elsewhere.constraints[-1] is not problem.at(RAW).constraints[-1]
+
+
+def test_solutions_that_share_what_is_stated_are_measured_in_any_thread(monkeypatch):
+    halves = Custom(lambda f: [f[0] <= 0.5, f[1] <= 0.5])
+    problem = Problem(LeastSquares(), [*SIMPLEX, halves])
+    first = problem.solve(RAW).problem.constraints[-1]
+    assert problem.solve(RAW + 0.5).problem.constraints[-1] is first
+    measure = custom.outside_domain
+    threads = []
+
+    def interrupted(form):
+        # Between two forms another thread measures something else, or waits.
+        if not threads:
+            threads.append(Thread(target=first.violation, args=(np.full(6, 0.25),)))
+            threads[0].start()
+            threads[0].join(0.05)
+        return measure(form)
+
+    monkeypatch.setattr(custom, "outside_domain", interrupted)
+    assert first.violation(np.eye(6)[1]) == 0.5
+    threads[0].join()
 
 
 class Foreign(Constraint):
