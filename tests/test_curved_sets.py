@@ -246,6 +246,17 @@ def test_what_a_function_states_once_more_is_not_compiled_again(monkeypatch):
     assert second.violation(point) <= 0
 
 
+def test_indices_that_were_written_to_are_not_served_again():
+    chosen = [np.array([0, 1])]
+    capped = Custom(lambda f: f[chosen[0]] <= 0.2)
+    problem = Problem(LeastSquares(), [*SIMPLEX, capped])
+    before = problem.at(RAW).constraints[-1]
+    assert_allclose(before.violation(RAW), 0.3)
+    first, chosen[0] = chosen[0], chosen[0].copy()
+    first[0] = 5
+    assert_allclose(problem.at(RAW).constraints[-1].violation(RAW), 0.3)
+
+
 def test_threads_share_nothing_at_whose_value_violations_are_measured():
     problem = Problem(LeastSquares(), [*SIMPLEX, Custom(lambda f: cp.norm(f - CENTRE) <= 0.1)])
     with ThreadPoolExecutor(1) as pool:

@@ -109,8 +109,11 @@ class Custom(Constraint):
             return self
         warn_of_order(self._called, self.build, start.labels)
         stated = StatedConstraint(self, start.d, values)
+        content = stated.content
         # Violations are measured one at a time, for which no thread is to wait for another's.
-        return self._latest.of((get_ident(), start.d, stated.content), lambda: stated)
+        shared = self._latest.of((get_ident(), start.d, content), lambda: stated)
+        # cvxpy copies numbers but not indices, which the caller may have written to since.
+        return shared if shared.content == content else stated
 
     def parameters_for(self, start: FrequencyEstimate) -> list[cp.Parameter]:
         """Return the parameters that the function reads."""
