@@ -1,6 +1,7 @@
 """Certificates on sets with curved constraints: multipliers of all others are numbers as well."""
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 from types import SimpleNamespace
 
 import cvxpy as cp
@@ -19,6 +20,7 @@ from ldpopt.constraints import (
     Near,
     NonNegative,
     SumsTo,
+    custom,
 )
 from ldpopt.losses import KullbackLeibler, LeastAbsolute, LeastSquares
 from ldpopt.solve.certificate.cones.compiled_problem import compiled_set
@@ -244,11 +246,43 @@ def test_what_a_function_states_once_more_is_not_compiled_again(monkeypatch):
     assert second.violation(point) <= 0
 
 
+def test_indices_that_were_written_to_are_not_served_again():
+    chosen = [np.array([0, 1])]
+    capped = Custom(lambda f: f[chosen[0]] <= 0.2)
+    problem = Problem(LeastSquares(), [*SIMPLEX, capped])
+    before = problem.at(RAW).constraints[-1]
+    assert_allclose(before.violation(RAW), 0.3)
+    first, chosen[0] = chosen[0], chosen[0].copy()
+    first[0] = 5
+    assert_allclose(problem.at(RAW).constraints[-1].violation(RAW), 0.3)
+
+
 def test_threads_share_nothing_at_whose_value_violations_are_measured():
     problem = Problem(LeastSquares(), [*SIMPLEX, Custom(lambda f: cp.norm(f - CENTRE) <= 0.1)])
     with ThreadPoolExecutor(1) as pool:
         elsewhere = pool.submit(problem.at, RAW).result()
     assert elsewhere.constraints[-1] is not problem.at(RAW).constraints[-1]
+
+
+def test_solutions_that_share_what_is_stated_are_measured_in_any_thread(monkeypatch):
+    halves = Custom(lambda f: [f[0] <= 0.5, f[1] <= 0.5])
+    problem = Problem(LeastSquares(), [*SIMPLEX, halves])
+    first = problem.solve(RAW).problem.constraints[-1]
+    assert problem.solve(RAW + 0.5).problem.constraints[-1] is first
+    measure = custom.outside_domain
+    threads = []
+
+    def interrupted(form):
+        # Between two forms another thread measures something else, or waits.
+        if not threads:
+            threads.append(Thread(target=first.violation, args=(np.full(6, 0.25),)))
+            threads[0].start()
+            threads[0].join(0.05)
+        return measure(form)
+
+    monkeypatch.setattr(custom, "outside_domain", interrupted)
+    assert first.violation(np.eye(6)[1]) == 0.5
+    threads[0].join()
 
 
 class Foreign(Constraint):

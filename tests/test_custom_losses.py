@@ -29,6 +29,7 @@ SAYABLE = {
     "numbers": lambda f, y: cp.sum(cp.multiply(1 / (0.01 + np.abs(y)), cp.abs(f - y))),
     "estimate alone": lambda f: cp.sum_squares(f),
     "a shape of one": lambda f, y: cp.reshape(cp.norm(f - y), (1,), order="C"),
+    "a form of a column": lambda f, y: cp.quad_form((f - y)[:, None], np.eye(D)),
     "default argument": lambda f, y, weight=2.0: weight * cp.norm(f - y, 1),
     "logarithms": lambda f, y: -cp.sum(cp.log(f + 0.1)) + cp.kl_div(f[0], 0.3),
 }

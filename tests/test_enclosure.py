@@ -18,6 +18,9 @@ MATRIX = np.array([[1.0, -2.0, 0.5, 0.0, 3.0], [0.1, 0.2, -0.3, 0.4, 1.7]])
 # Positive definite, and nearly not so: 1 + 2⁻²⁰ in place of 1 on the diagonal of ones.
 FORM = np.ones((D, D)) + np.diag([2.0**-20, 0.25, 0.5, 1.0, 2.0])
 
+# What a form does not feel: the entries (i, j) and (j, i) cancel.
+SKEW = np.triu(np.full((D, D), 0.25), 1) - np.tril(np.full((D, D), 0.25), -1)
+
 
 def total(function):
     return lambda f, c: mpmath.fsum(map(function, f, c))
@@ -97,6 +100,9 @@ FUNCTIONS = {
     "quadratic form": (lambda f: cp.quad_form(f - C, FORM), lambda f, c: form(f, c)),
     "believed to be convex": (
         lambda f: cp.quad_form(f - C, cp.psd_wrap(FORM)) / 3, lambda f, c: form(f, c) / 3
+    ),
+    "form that is not symmetric": (
+        lambda f: cp.quad_form(f - C, cp.psd_wrap(FORM + SKEW)), lambda f, c: form(f, c)
     ),
     "negative form": (lambda f: -cp.quad_form(f - C, -FORM), lambda f, c: form(f, c)),
     "weights": (lambda f: C @ cp.exp(f), total(lambda f, c: c * mpmath.exp(f))),
@@ -230,6 +236,10 @@ def test_what_is_clearly_definite_is_proved_so_in_any_unit():
             assert is_positive_definite(unit * matrix)
             assert not is_positive_definite(-unit * matrix)
     assert not is_positive_definite(np.array([[1.0, np.nan], [np.nan, 1.0]]))
+    # Either triangle alone looks definite, and their mean is not.
+    one_sided = np.array([[1.0, 3.0], [0.5, 1.0]])
+    assert not is_positive_definite(one_sided)
+    assert not is_positive_definite(one_sided.T)
 
 
 def test_a_form_that_changes_is_proved_anew():
@@ -237,4 +247,17 @@ def test_a_form_that_changes_is_proved_anew():
     f = cp.Variable(D)
     assert enclosure(cp.quad_form(f, cp.psd_wrap(matrix)), f, C) is not None
     matrix[0, 0] = -1.0
-    assert enclosure(cp.quad_form(f, cp.psd_wrap(matrix)), f, C) is None
+    # What was refused is refused again.
+    for _ in range(2):
+        assert enclosure(cp.quad_form(f, cp.psd_wrap(matrix)), f, C) is None
+
+
+def test_a_form_whose_parameter_is_written_to_is_proved_anew():
+    # A matrix that no other test proves.
+    matrix = cp.Parameter((D, D), PSD=True, value=7 * np.eye(D))
+    f = cp.Variable(D)
+    expression = cp.quad_form(f, matrix)
+    assert enclosure(expression, f, C) is not None
+    # cvxpy does not look at what is written to a value.
+    matrix.value[0, 0] = -1.0
+    assert enclosure(expression, f, C) is None

@@ -111,6 +111,10 @@ def test_the_total_has_the_mean_slope_of_blocks_that_no_bound_holds():
     one_bound = Box(np.array([0.0, 0.0, -np.inf, 0.0]), np.full(4, np.inf))
     result = flowing_multipliers(forest, point, slope, system, one_bound)
     assert_allclose(result[:2], [0.2, 0.1], rtol=SUM)
+    # Of two free blocks each value counts the same, whatever the size of its block.
+    point = np.array([0.3, 0.3, 0.3, 0.1])
+    result = flowing_multipliers(forest, point, slope, system, bounds)
+    assert_allclose(result[0], np.mean(slope), rtol=SUM)
     # Where a bound holds every block the price is open.
     assert flowing_multipliers(forest, np.zeros(4), slope, system, bounds) is None
 
@@ -127,6 +131,12 @@ def test_what_is_no_forest_is_none(pairs):
 @pytest.mark.parametrize("row", [[1.0, 1.0, 0.0], [1.0, -1.0, -1.0], [1.0, -2.0, 0.0]], ids=str)
 def test_rows_that_are_no_differences_are_no_forest(row):
     assert forest_of(sparse.csr_array(np.array([row]))) is None
+
+
+def test_a_row_that_names_one_value_twice_ties_nothing():
+    entries = (np.array([1.0, -1.0, 1.0, -1.0]), np.array([0, 0, 0, 1]), np.array([0, 2, 4]))
+    forest = forest_of(sparse.csr_array(entries, (2, 2)))
+    assert forest.row[forest.has_row].tolist() == [1]
 
 
 def test_rows_beside_a_forest_explain_the_sum_of_each_block():
@@ -244,6 +254,13 @@ def test_an_order_passes_bounds_on_and_rounds_nothing():
     result = bounds_along(forest, system, bounds)
     assert result.lower.tolist() == [0.3, 0.0, 0.3, 0.3]
     assert result.upper.tolist() == [0.7, 0.7, 0.7, 0.7]
+    # The last row is about others than a root, whose bounds go no further.
+    apart = bounds_along(
+        forest_of(system.matrix[:1]),
+        LinearInequalities(system.matrix[:1], system.lower[:1], system.upper[:1]),
+        Box(np.zeros(4), np.array([0.7, 0.7, 1.0, 1.0])),
+    )
+    assert apart.upper.tolist() == [0.7, 0.7, 1.0, 1.0]
     # Rows with another bound than 0 leave it to propagation.
     shifted = differences([(0, 1), (0, 2), (3, 0)], 4, lower=0.1)
     result = bounds_along(forest, shifted, bounds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from threading import get_ident
+from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from ldpopt.estimate import FrequencyEstimate
 
 Array = NDArray[np.float64]
+
+# cvxpy measures at the value of a variable. Solutions share it, and may be read in any thread.
+_ONE_MEASURES = Lock()
 
 
 class Custom(Constraint):
@@ -106,8 +109,11 @@ class Custom(Constraint):
             return self
         warn_of_order(self._called, self.build, start.labels)
         stated = StatedConstraint(self, start.d, values)
-        # Violations are measured at the value of a variable, so that threads share none.
-        return self._latest.of((get_ident(), start.d, stated.content), lambda: stated)
+        content = stated.content
+        # Violations are measured one at a time, for which no thread is to wait for another's.
+        shared = self._latest.of((get_ident(), start.d, content), lambda: stated)
+        # cvxpy copies numbers but not indices, which the caller may have written to since.
+        return shared if shared.content == content else stated
 
     def parameters_for(self, start: FrequencyEstimate) -> list[cp.Parameter]:
         """Return the parameters that the function reads."""
@@ -251,17 +257,21 @@ class StatedConstraint(Constraint):
         Infinite beyond a pole, and where a function is not defined.
         """
         result = np.zeros(f.shape[:-1])
-        # cvxpy measures at the value of a variable, so one trial at a time.
         for trial in np.ndindex(f.shape[:-1]):
-            self._variable.save_value(f[trial])
-            sizes = [0.0]
-            for form in self._numeric:
-                # NaN: a function is not defined at the point.
-                with np.errstate(all="ignore"):
-                    measured = np.nan_to_num(form.violation(), nan=np.inf)
-                sizes += [float(np.max(measured)), outside_domain(form)]
-            result[trial] = max(sizes)
+            with _ONE_MEASURES:
+                result[trial] = self._violation_at(f[trial])
         return result
+
+    def _violation_at(self, f: Array) -> float:
+        """Return ``violation`` of one vector, to which the variable is set."""
+        self._variable.save_value(f)
+        sizes = [0.0]
+        for form in self._numeric:
+            # NaN: a function is not defined at the point.
+            with np.errstate(all="ignore"):
+                measured = np.nan_to_num(form.violation(), nan=np.inf)
+            sizes += [float(np.max(measured)), outside_domain(form)]
+        return max(sizes)
 
     def __repr__(self) -> str:
         return repr(self.source)

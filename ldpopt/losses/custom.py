@@ -306,8 +306,9 @@ class StatedLoss(Loss):
             # The two must agree, or the function has looked at the numbers.
             self._f.value = np.linspace(0.5, 1.5, first.d) / first.d
             with np.errstate(all="ignore"):
-                difference = abs(float(stated.value) - float(numeric.value))
-                agrees = difference <= _ROUNDING * (1 + abs(float(numeric.value)))
+                number = _number_of(numeric)
+                difference = abs(_number_of(stated) - number)
+                agrees = difference <= _ROUNDING * (1 + abs(number))
         except Exception:
             return None
         return stated if agrees else None
@@ -335,10 +336,9 @@ class StatedLoss(Loss):
             expression = self._at(estimate[trial])
             self._f.save_value(f[trial])
             with np.errstate(all="ignore"):
-                number = expression.value
-            is_number = number is not None and not np.isnan(number)
-            is_finite = is_number and _is_inside(expression, f[trial])
-            result[trial] = float(number) if is_finite else np.inf
+                number = _number_of(expression)
+            is_finite = not np.isnan(number) and _is_inside(expression, f[trial])
+            result[trial] = number if is_finite else np.inf
         return result
 
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
@@ -369,7 +369,7 @@ class StatedLoss(Loss):
         result = np.zeros(estimate.frequencies.shape[:-1])
         for trial in np.ndindex(result.shape):
             _, constant = without_constants(self._at(estimate[trial]))
-            result[trial] = 0.0 if constant is None else float(constant.value)
+            result[trial] = 0.0 if constant is None else _number_of(constant)
         return result
 
     def expression(self, f: cp.Expression, estimate: FrequencyEstimate) -> cp.Expression:
@@ -471,6 +471,15 @@ def _count_of_arguments(build: Callable[..., Any]) -> int:
         )
     # What has a default is the function's own, as in ``lambda f, y, c=c: ...``.
     return max(len(needed), 1)
+
+
+def _number_of(expression: cp.Expression) -> float:
+    """Return the value of an expression that is one number, NaN where it has none.
+
+    cvxpy's value of a form of a column, as ``quad_form`` of shape (d, 1), is an array of one entry.
+    """
+    value = expression.value
+    return math.nan if value is None else float(np.asarray(value, dtype=np.float64).item())
 
 
 def _is_inside(expression: cp.Expression, f: Array) -> bool:

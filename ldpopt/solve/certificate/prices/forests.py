@@ -234,9 +234,9 @@ def _rows_beside(
     sizes = np.bincount(blocks[is_free], minlength=d)
     sums = np.bincount(blocks[is_free], slope[is_free], minlength=d).astype(np.float64)
     weights = 1 / np.maximum(sizes, 1) * (sizes > 0)
+    # Blocks that a bound holds have no weight.
     entries = system.matrix[numbers].tocoo()
-    shares = np.where(is_free[entries.col], entries.data, 0.0)
-    pooled = sparse.csr_array((shares, (entries.row, blocks[entries.col])), entries.shape)
+    pooled = sparse.csr_array((entries.data, (entries.row, blocks[entries.col])), entries.shape)
     rising, falling = (mask[numbers] for mask in at_bounds)
     active = np.arange(len(numbers))
     while len(active):
