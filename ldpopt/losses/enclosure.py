@@ -621,16 +621,17 @@ def _quadratic_form(node: Any, arguments: list[Ranges]) -> tuple[Ranges, Pull]:
 
 
 _PROVED: list[Array] = []
-"""The matrix that was proved definite last: a Newton step asks for many gradients of one form."""
+"""The two matrices that were proved definite last: a Newton step asks for many gradients."""
 
 
 def _is_proved_definite(matrix: Array) -> bool:
     """Return ``is_positive_definite``, from memory if the matrix has the same numbers as before."""
-    if any(np.array_equal(matrix, before) for before in _PROVED):
+    # A copy of the list: another thread may prove one in between.
+    if any(np.array_equal(matrix, before) for before in tuple(_PROVED)):
         return True
     if not is_positive_definite(matrix):
         return False
-    _PROVED[:] = [matrix.copy()]
+    _PROVED[:] = [matrix.copy(), *_PROVED[:1]]
     return True
 
 
