@@ -218,6 +218,44 @@ def warn_of_order(what: str, build: Callable[..., Any], labels: Sequence[str] | 
             )
 
 
+def warn_of_tables(what: str, nodes: Iterable[Node]) -> None:
+    """Warn where numbers in a column stand beside as many values in a row, or the other way round.
+
+    As numpy does, cvxpy then makes a table of all pairs: f - y of shapes (d,) and (d, 1) has the
+    shape (d, d), and its squares are least where all values are equal. Pairs of values with values
+    are no mistake, and neither is a product of matrices.
+    """
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        pending.extend(node.args)
+        if len(node.args) != 2 or type(node).__name__ == "MulExpression":
+            continue
+        sides = [_before_broadcast(arg) for arg in node.args]
+        if _makes_pairs(node, sides) and bool(sides[0].variables()) != bool(sides[1].variables()):
+            first, second = (f"{shown(side)} of shape {side.shape}" for side in sides)
+            k = node.shape[0]
+            warn(
+                f"{what}: {first} and {second} make a table of {k} x {k} pairs: give both the "
+                f"shape ({k},), as y.ravel() does, where their numbers belong together one by one"
+            )
+            return
+
+
+def _before_broadcast(node: Node) -> Node:
+    """Return what cvxpy brought into a larger shape."""
+    return node.args[0] if type(node).__name__ == "broadcast_to" else node
+
+
+def _makes_pairs(node: Node, sides: Sequence[Node]) -> bool:
+    """Return whether two sides are one column and one row, of as many numbers, beside each other."""
+    k = math.isqrt(node.size)
+    if k < 2 or node.shape != (k, k):
+        return False
+    shapes = [side.shape for side in sides]
+    return (k, 1) in shapes and ((k,) in shapes or (1, k) in shapes)
+
+
 def _held(values: Iterable[object], depth: int = _DEEPEST) -> Iterator[object]:
     """Yield values, and what dictionaries, lists and tuples among them hold."""
     for value in values:

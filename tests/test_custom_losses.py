@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from ldpopt import FrequencyEstimate, Parameter, Problem, certify, losses, oracles
 from ldpopt.constraints import Bounds, Near, NonNegative, SumsTo
 from ldpopt.constraints import Custom as CustomConstraint
-from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
 from ldpopt.solve.paths import conic
 from ldpopt.solve.status import Status
 from tests.tolerances import SOLVER, SUM
@@ -377,3 +377,50 @@ def test_a_program_is_not_certified_outside_the_domain_of_its_objective():
     assert certificate.gap == np.inf
     assert "outside the domain" in certificate.reason
     assert certify(program, {x: np.ones(3)}).is_optimal(1e-8)
+
+
+@pytest.mark.parametrize(
+    ("build", "sides"),
+    [
+        (lambda f, column: cp.sum_squares(f - column), r"f of shape \(4,\) and .*\(4, 1\)"),
+        (lambda f, column: cp.sum(cp.kl_div(column, f)), r"of shape \(4, 1\) and f of"),
+        (lambda f, column: cp.norm1(f[:3] - column[:3]), r"\(3, 1\) make a table of 3 x 3 pairs"),
+        (lambda f, column: cp.norm1(f[:, None] - column.ravel()), r"and .* of shape \(4,\)"),
+    ],
+)
+def test_a_column_beside_frequencies_has_a_warning(build, sides):
+    # As of a DataFrame with one column: cvxpy makes a table of all pairs, and nothing fails.
+    column = np.array([[0.5], [0.3], [0.25], [0.05]])
+    loss = losses.Custom(lambda f: build(f, column), name="near")
+    with pytest.warns(LdpoptWarning, match=f"near: .*{sides}.*"):
+        Problem(loss, []).plan([0.5, 0.3, 0.25, -0.05])
+    bound = CustomConstraint(lambda f: build(f, column) <= 10, name="ball")
+    with pytest.warns(LdpoptWarning, match=r"Custom\(ball\): .* as y\.ravel\(\) does"):
+        Problem(losses.LeastSquares(), [bound]).plan([0.5, 0.3, 0.25, -0.05])
+
+
+def test_a_column_as_a_bound_has_a_warning():
+    column = np.array([[0.6], [0.5], [0.4], [0.3]])
+    capped = CustomConstraint(lambda f: f <= column)
+    with pytest.warns(LdpoptWarning, match="make a table of 4 x 4 pairs"):
+        Problem(losses.LeastSquares(), [capped]).plan([0.5, 0.3, 0.25, -0.05])
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda f, y: cp.sum_squares(f - y),
+        lambda f, y: cp.sum_squares(f - y[None, :]),  # one row
+        lambda f, y: cp.sum_squares(f[:, None] - y[:, None]),
+        lambda f, y: cp.norm1(f[:, None] - f),  # pairs of values
+        lambda f, y: cp.sum_squares(y[:, None] @ f[None, :]),  # a product of matrices
+        lambda f, y: cp.sum(cp.abs(f - np.array([[0.0], [0.5], [1.0]]))),  # three knots
+        lambda f, y: cp.sum_squares(f[:1] - y[:1, None]),
+    ],
+)
+def test_other_shapes_have_no_warning(build, recwarn):
+    y = np.array([0.5, 0.3, 0.25, -0.05])
+    Problem(losses.Custom(lambda f: build(f, y)), []).plan(y)
+    within = CustomConstraint(lambda f: build(f, y) <= 10)
+    Problem(losses.LeastSquares(), [within]).plan(y)
+    assert not recwarn.list

@@ -24,6 +24,7 @@ from ldpopt.expressions import (
     shown,
     substituted,
     warn_of_order,
+    warn_of_tables,
     why_no_convex_set,
 )
 from ldpopt.printable import printable
@@ -50,6 +51,12 @@ class Custom(Constraint):
     ------
     InvalidTypeError
         If ``build`` is not a function of one argument.
+
+    Warns
+    -----
+    LdpoptWarning
+        If a problem is solved with it and numbers in a column, shape (d, 1), stand beside f: cvxpy
+        makes a table of all pairs of them. Or if the function reads a Series in another order.
 
     Notes
     -----
@@ -106,6 +113,7 @@ class Custom(Constraint):
             return self
         warn_of_order(self._called, self.build, start.labels)
         stated = StatedConstraint(self, start.d, values)
+        warn_of_tables(self._called, stated.forms)
         # Violations are measured at the value of a variable, so that threads share none.
         return self._latest.of((get_ident(), start.d, stated.content), lambda: stated)
 
@@ -211,6 +219,11 @@ class StatedConstraint(Constraint):
         for parameter, value in zip(self._parameters, self._values, strict=True):
             numbers[parameter.id] = cp.Constant(value)
         self._numeric = tuple(substituted(form, numbers) for form in self._forms)
+
+    @property
+    def forms(self) -> tuple[cp.Constraint, ...]:
+        """What the function returned, with its parameters."""
+        return self._forms
 
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
         """Return the constraints on an expression, with the numbers of that moment."""
