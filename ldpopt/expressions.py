@@ -248,7 +248,7 @@ def _before_broadcast(node: Node) -> Node:
 
 
 def _makes_pairs(node: Node, sides: Sequence[Node]) -> bool:
-    """Return whether two sides are one column and one row, of as many numbers, beside each other."""
+    """Return whether two sides are a column and a row of as many numbers."""
     k = math.isqrt(node.size)
     if k < 2 or node.shape != (k, k):
         return False
@@ -374,6 +374,22 @@ def why_not_convex(expression: cp.Expression) -> str:
         )
     if kind == "DivExpression" and culprit.args[1].variables():
         return f"{shown(culprit)} divides by a function of f: use cp.inv_pos or cp.quad_over_lin"
+    if kind == "QuadForm":
+        return (
+            "the matrix of a quadratic form must have no eigenvalue below 0: of a covariance that "
+            "has no inverse, as that of GRR, take np.linalg.pinv"
+        )
+    if kind == "multiply" and len(varying) == 1:
+        # cvxpy judges a parameter by what is stated of it, not by its value.
+        if culprit.parameters():
+            return (
+                f"{shown(culprit)} has a parameter that may have either sign: state its sign, as "
+                "cp.Parameter(nonneg=True) does"
+            )
+        return (
+            f"{shown(culprit)} weighs by numbers of both signs: raw estimates may be below 0, and "
+            "np.maximum(y, 0) is not"
+        )
     inner = ", ".join(map(shown, varying))
     return (
         f"{shown(culprit)} is a function of {inner} that cvxpy's rules find neither convex nor "

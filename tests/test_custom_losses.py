@@ -122,6 +122,18 @@ def test_it_adds_to_other_losses():
 NOT_CONVEX = {
     "concave": (lambda f, y: cp.sum(cp.sqrt(f)), "is concave, which has no lowest point"),
     "product": (lambda f, y: cp.sum(f[0] * f[1]), "is a product of functions of f"),
+    "weights of both signs": (
+        lambda f, y: cp.sum(cp.multiply(0.1 - y, cp.abs(f))),
+        r"weighs by numbers of both signs: .* np\.maximum\(y, 0\) is not",
+    ),
+    "a parameter of either sign": (
+        lambda f, y: cp.Parameter(name="t", value=0.5) * cp.norm1(f - y),
+        r"t \* norm1.* may have either sign: state its sign, as cp\.Parameter\(nonneg=True\)",
+    ),
+    "an inverse of what has none": (
+        lambda f, y: cp.quad_form(f - y, np.diag([-1.0, *np.ones(f.size - 1)])),
+        r"no eigenvalue below 0: .* take np\.linalg\.pinv",
+    ),
     "quotient": (lambda f, y: f[0] / f[1], "divides by a function of f"),
     "mixed sum": (lambda f, y: cp.sum_squares(f) - cp.norm(f - y), "adds a concave part, -"),
     "composition": (lambda f, y: cp.sqrt(cp.sum_squares(f - y)), "is a function of .* neither"),
