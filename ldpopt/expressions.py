@@ -381,14 +381,9 @@ def why_not_convex(expression: cp.Expression) -> str:
         )
     if kind == "multiply" and len(varying) == 1:
         # cvxpy judges a parameter by what is stated of it, not by its value.
-        if culprit.parameters():
-            return (
-                f"{shown(culprit)} has a parameter that may have either sign: state its sign, as "
-                "cp.Parameter(nonneg=True) does"
-            )
         return (
-            f"{shown(culprit)} weighs by numbers of both signs: raw estimates may be below 0, and "
-            "np.maximum(y, 0) is not"
+            f"{shown(culprit)} weighs by numbers of either sign: of raw estimates, which may be "
+            "below 0, take np.maximum(y, 0); of a parameter state nonneg=True"
         )
     inner = ", ".join(map(shown, varying))
     return (

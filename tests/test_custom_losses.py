@@ -124,11 +124,11 @@ NOT_CONVEX = {
     "product": (lambda f, y: cp.sum(f[0] * f[1]), "is a product of functions of f"),
     "weights of both signs": (
         lambda f, y: cp.sum(cp.multiply(0.1 - y, cp.abs(f))),
-        r"weighs by numbers of both signs: .* np\.maximum\(y, 0\) is not",
+        r"weighs by numbers of either sign: .* take np\.maximum\(y, 0\)",
     ),
     "a parameter of either sign": (
         lambda f, y: cp.Parameter(name="t", value=0.5) * cp.norm1(f - y),
-        r"t \* norm1.* may have either sign: state its sign, as cp\.Parameter\(nonneg=True\)",
+        r"t \* norm1.* of either sign: .* of a parameter state nonneg=True",
     ),
     "an inverse of what has none": (
         lambda f, y: cp.quad_form(f - y, np.diag([-1.0, *np.ones(f.size - 1)])),
