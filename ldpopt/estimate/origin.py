@@ -28,6 +28,12 @@ Array = NDArray[np.float64]
 # 2.5e-14: in the limit of many reports, 8 standard errors from the mean.
 _LOG_RARE = 32.0
 
+# What shows that numbers are in another unit than shares of 1.
+_BEYOND = 1.1  # times the largest raw estimate there is: rounding, and shifts to a sum of 1
+_PERCENT = 100.0
+_AROUND_ONE = 0.5  # how far noise may move a sum, relative to it
+_LARGE = 10  # whole numbers of toys are smaller
+
 # Shares of reports have a sum that estimates, rounded to multiples of 1/n, have with a probability
 # below 2e⁻²⁰, about 4e-9. Estimates that are not rounded are told apart exactly.
 _LOG_ROUNDED = 20.0
@@ -60,6 +66,34 @@ def warn_of_counts() -> None:
     warn(
         "these frequencies are whole numbers above 1: if they are counts of reports, "
         "use oracle.estimate(counts, n)",
+        ImplausibleUnitWarning,
+    )
+
+
+def warn_of_scaled(frequencies: Array, n: int, oracle: PureProtocol) -> None:
+    """Warn of percent, and of numbers of users, beside noise that is that of shares of 1.
+
+    They are noticed where one of them is above what n counts of n reports give, (1-q)/(p-q), and
+    their sum is about that of percent or of users, or all are whole numbers.
+    """
+    largest = frequencies.max()
+    # No raw estimate gets further.
+    if largest <= _BEYOND * (1 - oracle.q) / (oracle.p - oracle.q):
+        return
+    with np.errstate(over="ignore"):
+        sums = frequencies.sum(axis=-1)
+    if np.all(np.abs(sums / _PERCENT - 1) <= _AROUND_ONE):
+        remedy = "if they are percent, divide them by 100"
+    elif largest >= _LARGE and np.all((frequencies >= 0) & (frequencies == np.rint(frequencies))):
+        warn_of_counts()
+        return
+    elif n >= _LARGE and np.all(np.abs(sums / n - 1) <= _AROUND_ONE):
+        remedy = f"if they are numbers of users, divide them by n = {n:,}"
+    else:
+        return
+    warn(
+        f"these frequencies sum to {np.ravel(sums)[0]:.6g}, and the noise of the oracle is that of "
+        f"shares of 1: {remedy}",
         ImplausibleUnitWarning,
     )
 

@@ -182,17 +182,17 @@ def _candidates(what: Any, baseline: str | None) -> tuple[tuple[Candidate, ...],
     chosen = candidates_of(what)
     names = [candidate.name for candidate in chosen]
     # Each once: a candidate may be one of the methods.
-    known = dict.fromkeys([*names, *METHODS])
+    baselines = dict.fromkeys([*names, *METHODS])
     if baseline is None:
         return chosen, names[0]
     if not isinstance(baseline, str):
-        raise validate.unknown_name("baseline", baseline, known)
+        raise validate.unknown_name("baseline", baseline, baselines)
     if baseline in names:
         return chosen, baseline
     if baseline in METHODS:
         # In front, so that tables begin with what others are compared with.
         return (Candidate.of(baseline), *chosen), baseline
-    raise validate.unknown_name("baseline", baseline, known)
+    raise validate.unknown_name("baseline", baseline, baselines)
 
 
 def _executor(workers: int, dask: str | None) -> Executor:
