@@ -3,10 +3,20 @@
 import numpy as np
 import pytest
 
-from ldpopt import METHODS, FrequencyEstimate, constraints, oracles, postprocess
+from ldpopt import (
+    METHODS,
+    FrequencyEstimate,
+    Source,
+    Sources,
+    constraints,
+    oracles,
+    postprocess,
+    select_method,
+)
 from ldpopt.errors import InvalidInputError, InvalidTypeError, MethodError, UnknownNameError
 
 PETS = FrequencyEstimate([0.5, 0.25, 0.125], labels=["cat", "dog", "cow"])
+TOTALS = oracles.GRR(epsilon=1.0, d=2).estimate([400, 600], 1000, labels=["mine", "all"])
 RAW = oracles.OUE(epsilon=1.0, d=3).estimate([4300, 3300, 2650], 10_000, labels=PETS.labels)
 
 
@@ -51,6 +61,19 @@ def test_a_set_is_called_by_its_name(way, sets, sentence):
 def test_a_set_that_is_shown_is_called_by_its_name():
     with pytest.raises(InvalidInputError, match="set 'mine' has an index more than once"):
         RAW.shown(2, {"all": [0], "mine": [1, 1]})
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        METHODS["norm-sub"].problem.interval,
+        lambda raw, sets: select_method(raw, sets),
+        lambda raw, sets: Sources([raw, Source(TOTALS, sets)]).combined(),
+    ],
+)
+def test_a_set_of_constrained_answers_is_called_by_its_name(answer):
+    with pytest.raises(InvalidInputError, match="set 'mine' has an index more than once, 1 again"):
+        answer(RAW, sets={"all": [0], "mine": [1, 1]})
 
 
 @pytest.mark.parametrize(
