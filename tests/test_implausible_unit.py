@@ -6,7 +6,7 @@ import warnings
 import pytest
 
 from ldpopt import FrequencyEstimate, Problem, postprocess
-from ldpopt.constraints import Bounds, NonNegative, SumsTo
+from ldpopt.constraints import Bounds, GroupTotals, NonNegative, SumsTo
 from ldpopt.errors import ImplausibleUnitWarning
 from ldpopt.losses import LeastSquares
 from ldpopt.oracles import OUE, HadamardResponse, SubsetSelection
@@ -230,4 +230,38 @@ def test_no_raw_estimate_is_in_another_unit(epsilon, n):
 )
 def test_other_units_are_plausible_beside_other_noise(stated, recwarn):
     FrequencyEstimate([51.1, 29.0, 13.9, -0.4], **stated)
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("totals", "remedy"),
+    [
+        ([80, 20], "sum to 100, and these frequencies to 0.935842: if .* by 100$"),
+        ([45.5, 4.5], "percent, divide them by 100$"),
+        ([7900, 2100], "numbers of users, divide them by the number of all users$"),
+    ],
+)
+@pytest.mark.parametrize("way", ["solve", "minimise"])
+def test_totals_of_groups_in_other_units_are_noticed(way, totals, remedy):
+    # Without a total of the problem nothing else would fail.
+    census = [NonNegative(), GroupTotals([[0, 1], [2, 3]], totals)]
+    with pytest.warns(ImplausibleUnitWarning, match=remedy) as record:
+        getattr(Problem(LeastSquares(), census), way)(RAW)
+    (warning,) = record
+    assert warning.filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("totals", "frequencies"),
+    [
+        ([0.8, 0.2], RAW),
+        ([0.8, 0.3], [0.5, 0.3, 0.2, 0.1]),
+        ([2, 3], [0.5, 0.3, 0.2, 0.1]),  # toys
+        ([80, 20], [51.1, 29.0, 13.9, -0.4]),  # both in percent
+        ([80, 20], [0.0, 0.0, 0.0, 0.0]),  # a direction, no frequencies
+    ],
+)
+def test_totals_of_groups_in_the_unit_of_the_frequencies_pass(totals, frequencies, recwarn):
+    census = [NonNegative(), GroupTotals([[0, 1], [2, 3]], totals)]
+    Problem(LeastSquares(), census).solve(frequencies)
     assert not recwarn.list
