@@ -54,6 +54,12 @@ def checked_frequencies(frequencies: ArrayLike, oracle: object | None) -> Array:
             f"a stack must have at least one trial, got shape {values.shape}: "
             f"axis {values.shape.index(0)} is empty"
         )
+    # A column of a table is one vector, and no domain of an oracle has one value.
+    if values.shape[-1] == 1 and values.size > 1:
+        warn(
+            f"these frequencies have the shape {values.shape}, {values.size} trials of one value: "
+            "if they are one vector, pass values.ravel()"
+        )
     # Noise may lift an estimate above 1, but never to exact whole numbers.
     has_whole_numbers = np.asarray(frequencies).dtype.kind in "iu"
     if has_whole_numbers and values.max() > 1:

@@ -345,7 +345,10 @@ class TracedFrequencies(Immutable):
     def __iter__(self) -> Iterator[Self]:
         """Iterate over the trials of a stack, along its first axis; one vector raises an error."""
         if self.frequencies.ndim == 1:
-            raise InvalidTypeError("this estimate is one vector, not a stack of trials")
+            raise InvalidTypeError(
+                "this estimate is one vector, not a stack of trials: its numbers are "
+                "estimate.frequencies"
+            )
         return (self[i] for i in range(len(self.frequencies)))
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
