@@ -185,9 +185,14 @@ def built(what: str, build: Callable[..., Any], *arguments: Any) -> Any:
         remedy = (
             f"state it with cvxpy's functions of all {size} values, and constraints by <=, >= or =="
         )
-        # numpy's words for an array that is locked.
-        if "read-only" in str(error):
+        # Known by the words of Python and numpy, of which each remedy is about one.
+        words = str(error)
+        if "read-only" in words:
             remedy = "the estimate is not to be changed, let it begin with y = y.copy()"
+        elif "invalid literal for int()" in words:
+            remedy = "f goes by numbers from 0, such as f[estimate.labels.index('cat')]"
+        elif "'numpy.ndarray' object has no attribute" in words:
+            remedy = "its second argument is the array of frequencies, and a third is their noise"
         raise InvalidInputError(
             # cvxpy's words may take several lines, and seldom say what to do.
             f"the function of {what} failed on {size} values with {described(error)}: {remedy}"

@@ -436,3 +436,28 @@ def test_other_shapes_have_no_warning(build, recwarn):
     within = CustomConstraint(lambda f: build(f, y) <= 10)
     Problem(losses.LeastSquares(), [within]).plan(y)
     assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (lambda f, y: cp.sum_squares(f - y.frequencies), "second argument is the array of freq"),
+        (lambda f, y: cp.square(f["cat"]), r"goes by numbers from 0, such as f\[estimate\.labels"),
+    ],
+)
+def test_a_function_that_fails_has_its_own_remedy(loss, message):
+    with pytest.raises(InvalidInputError, match=message):
+        Problem(losses.Custom(loss), SIMPLEX).solve(ESTIMATE)
+
+
+def test_a_generator_of_constraints_has_a_remedy():
+    falling = CustomConstraint(lambda f: (f[i] >= f[i + 1] for i in range(3)))
+    with pytest.raises(InvalidTypeError, match=r"make a list of it, \[\.\.\. for \.\.\.\]$"):
+        Problem(losses.LeastSquares(), [falling]).solve(ESTIMATE)
+
+
+def test_a_function_in_place_of_a_loss_has_a_remedy():
+    with pytest.raises(InvalidTypeError, match=r"is stated by Custom\(\.\.\.\)$"):
+        Problem(lambda f, y: cp.sum_squares(f - y), SIMPLEX)
+    with pytest.raises(InvalidTypeError, match=r"got <class .*LeastSquares'>$"):
+        Problem(losses.LeastSquares, SIMPLEX)

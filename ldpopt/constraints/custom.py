@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -168,9 +168,12 @@ class Custom(Constraint):
         is_list = isinstance(forms, Sequence)
         # A comparison of numbers is True or False in Python, and no constraint.
         if not is_list or not all(isinstance(form, cp.Constraint) for form in forms):
+            remedy = "compare expressions by <=, >= or =="
+            if isinstance(forms, Iterator):
+                remedy = "make a list of it, [... for ...]"
             raise InvalidTypeError(
                 f"the function of {self._called} must return a cvxpy constraint or a list of "
-                f"cvxpy constraints, got {forms!r}: compare expressions by <=, >= or =="
+                f"cvxpy constraints, got {forms!r}: {remedy}"
             )
         return list(forms)
 
