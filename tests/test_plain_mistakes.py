@@ -155,7 +155,9 @@ def test_a_column_is_noticed(way):
         way(column)
 
 
-@pytest.mark.parametrize("frequencies", [[0.5], [[0.5]], [[0.5, 0.5]], [[0.5, 0.5]] * 2])
+@pytest.mark.parametrize(
+    "frequencies", [[0.5], [[0.5]], [[0.5, 0.5]], [[0.5, 0.5]] * 2, [[1.0], [1.0], [0.9]]]
+)
 def test_vectors_and_rows_are_no_columns(frequencies, recwarn):
     FrequencyEstimate(frequencies)
     assert not recwarn.list

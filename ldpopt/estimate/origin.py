@@ -54,8 +54,10 @@ def checked_frequencies(frequencies: ArrayLike, oracle: object | None) -> Array:
             f"a stack must have at least one trial, got shape {values.shape}: "
             f"axis {values.shape.index(0)} is empty"
         )
-    # A column of a table is one vector, and no domain of an oracle has one value.
-    if values.shape[-1] == 1 and values.size > 1:
+    # A column of a table is one vector. Trials of one value, as of a tree of one node, are no
+    # shares that sum to 1.
+    is_column = values.shape[-1] == 1 and values.size > 1
+    if is_column and abs(values.sum() - 1) <= _AROUND_ONE:
         warn(
             f"these frequencies have the shape {values.shape}, {values.size} trials of one value: "
             "if they are one vector, pass values.ravel()"
