@@ -220,6 +220,12 @@ def test_no_raw_estimate_is_in_another_unit(epsilon, n):
                 FrequencyEstimate(frequencies, n=n, oracle=oracle)
 
 
+def test_numbers_beyond_those_of_all_users_are_no_numbers_of_users(recwarn):
+    for frequencies in ([1001.0, 0.0], [1e300, -1.0], [1e17, 0.0]):
+        FrequencyEstimate(frequencies, n=1000, oracle=OUE(1.0, 2))
+    assert not recwarn.list
+
+
 @pytest.mark.parametrize(
     "stated",
     [

@@ -92,10 +92,12 @@ def warn_of_scaled(frequencies: Array, n: int, oracle: PureProtocol) -> None:
         sums = frequencies.sum(axis=-1)
     if np.all(np.abs(sums / _PERCENT - 1) <= _AROUND_ONE):
         remedy = "if they are percent, divide them by 100"
-    elif largest >= _LARGE and np.all((frequencies >= 0) & (frequencies == np.rint(frequencies))):
+    elif _LARGE <= largest <= n and np.all(
+        (frequencies >= 0) & (frequencies == np.rint(frequencies))
+    ):
         warn_of_counts()
         return
-    elif n >= _LARGE and np.all(np.abs(sums / n - 1) <= _AROUND_ONE):
+    elif _LARGE <= largest <= n and np.all(np.abs(sums / n - 1) <= _AROUND_ONE):
         remedy = f"if they are numbers of users, divide them by n = {n:,}"
     else:
         return
