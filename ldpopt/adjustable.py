@@ -347,7 +347,8 @@ def number_of(expression: cp.Expression, values: Values) -> Any:
     if expression.variables():
         raise InvalidInputError(
             f"{expression} has variables: where a number is expected only parameters may stand; "
-            "state the constraint with Custom"
+            "losses.Custom and constraints.Custom take a function, lambda f: ..., and its f is the "
+            "variable"
         )
     # cvxpy evaluates an expression at what its parameters hold. That a place takes no infinite
     # number is for the place to say.

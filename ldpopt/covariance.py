@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError
@@ -16,6 +16,8 @@ Array = NDArray[np.float64]
 class Covariance:
     """diag(independent) + B C Bᵀ, a symmetric d x d matrix that only ``dense`` writes out.
 
+    Functions of arrays take it for that matrix: ``np.linalg.pinv(covariance)``.
+
     Parameters
     ----------
     independent
@@ -25,7 +27,7 @@ class Covariance:
 
     Notes
     -----
-    A product costs d k operations per vector, and d² only in ``dense``.
+    A product costs d k operations per vector, and d² only in ``dense`` and ``np.asarray``.
 
     Examples
     --------
@@ -158,6 +160,19 @@ class Covariance:
     def dense(self) -> Array:
         """Return the matrix, shape (d, d)."""
         return self._product(np.eye(self.d))
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return the matrix as numpy and cvxpy take it; ``copy=False`` raises a ValueError.
+
+        Examples
+        --------
+        >>> covariance = Covariance(np.array([1.0, 4.0]), np.empty((2, 0)), np.empty((0, 0)))
+        >>> np.linalg.inv(covariance).diagonal()
+        array([1.  , 0.25])
+        """
+        if copy is False:
+            raise ValueError("a covariance is kept in parts: as an array it is a copy")
+        return self.dense().astype(dtype or np.float64, copy=False)
 
     def scaled(self, factor: float) -> Covariance:
         """Return the matrix times ``factor`` >= 0, such as 1/n for the mean of n reports."""

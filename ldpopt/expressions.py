@@ -185,9 +185,14 @@ def built(what: str, build: Callable[..., Any], *arguments: Any) -> Any:
         remedy = (
             f"state it with cvxpy's functions of all {size} values, and constraints by <=, >= or =="
         )
-        # numpy's words for an array that is locked.
-        if "read-only" in str(error):
+        # Known by the words of Python and numpy, of which each remedy is about one.
+        words = str(error)
+        if "read-only" in words:
             remedy = "the estimate is not to be changed, let it begin with y = y.copy()"
+        elif "invalid literal for int()" in words:
+            remedy = "f goes by numbers from 0, such as f[estimate.labels.index('cat')]"
+        elif "'numpy.ndarray' object has no attribute" in words:
+            remedy = "its second argument is the array of frequencies, and a third is their noise"
         raise InvalidInputError(
             # cvxpy's words may take several lines, and seldom say what to do.
             f"the function of {what} failed on {size} values with {described(error)}: {remedy}"
@@ -216,6 +221,44 @@ def warn_of_order(what: str, build: Callable[..., Any], labels: Sequence[str] | 
                 "another order than those of the estimate, and cvxpy goes by place: unless the "
                 "function does it, bring it into that order by .loc[list(estimate.labels)]"
             )
+
+
+def warn_of_tables(what: str, nodes: Iterable[Node]) -> None:
+    """Warn where numbers in a column stand beside as many values in a row, or the other way round.
+
+    As numpy does, cvxpy then makes a table of all pairs: f - y of shapes (d,) and (d, 1) has the
+    shape (d, d), and its squares are least where all values are equal. Pairs of values with values
+    are no mistake, and neither is a product of matrices.
+    """
+    pending = list(nodes)
+    while pending:
+        node = pending.pop()
+        pending.extend(node.args)
+        if len(node.args) != 2 or type(node).__name__ == "MulExpression":
+            continue
+        sides = [_before_broadcast(arg) for arg in node.args]
+        if _makes_pairs(node, sides) and bool(sides[0].variables()) != bool(sides[1].variables()):
+            first, second = (f"{shown(side)} of shape {side.shape}" for side in sides)
+            k = node.shape[0]
+            warn(
+                f"{what}: {first} and {second} make a table of {k} x {k} pairs: give both the "
+                f"shape ({k},), as y.ravel() does, where their numbers belong together one by one"
+            )
+            return
+
+
+def _before_broadcast(node: Node) -> Node:
+    """Return what cvxpy brought into a larger shape."""
+    return node.args[0] if type(node).__name__ == "broadcast_to" else node
+
+
+def _makes_pairs(node: Node, sides: Sequence[Node]) -> bool:
+    """Return whether two sides are a column and a row of as many numbers."""
+    k = math.isqrt(node.size)
+    if k < 2 or node.shape != (k, k):
+        return False
+    shapes = [side.shape for side in sides]
+    return (k, 1) in shapes and ((k,) in shapes or (1, k) in shapes)
 
 
 def _held(values: Iterable[object], depth: int = _DEEPEST) -> Iterator[object]:
@@ -336,6 +379,17 @@ def why_not_convex(expression: cp.Expression) -> str:
         )
     if kind == "DivExpression" and culprit.args[1].variables():
         return f"{shown(culprit)} divides by a function of f: use cp.inv_pos or cp.quad_over_lin"
+    if kind == "QuadForm":
+        return (
+            "the matrix of a quadratic form must have no eigenvalue below 0: of a covariance that "
+            "has no inverse, as that of GRR, take np.linalg.pinv"
+        )
+    if kind == "multiply" and len(varying) == 1:
+        # cvxpy judges a parameter by what is stated of it, not by its value.
+        return (
+            f"{shown(culprit)} weighs by numbers of either sign: of raw estimates, which may be "
+            "below 0, take np.maximum(y, 0); of a parameter state nonneg=True"
+        )
     inner = ", ".join(map(shown, varying))
     return (
         f"{shown(culprit)} is a function of {inner} that cvxpy's rules find neither convex nor "

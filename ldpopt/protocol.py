@@ -280,18 +280,19 @@ class PureProtocol(Immutable):
         """
         return None
 
-    def covariance(self, frequencies: NDArray[np.float64]) -> Covariance:
+    def covariance(self, frequencies: ArrayLike) -> Covariance:
         """Return n Cov[f̃] given the true frequencies f of shape (d,): diagonal plus rank two.
 
         With the r and s of ``answer_variance`` it is diag(a + b f - r - 2 s f) + r 11ᵀ + s (f1ᵀ
-        + 1fᵀ). Raises InvalidInputError where ``pair_support`` is None.
+        + 1fᵀ). Raises InvalidInputError where ``pair_support`` is None, or f has another shape.
         """
+        f = validate.frequencies(frequencies, d=self.d)
         r, s = self._pair_covariance()
-        diagonal = self.a - r + (self.b - 2 * s) * frequencies
+        diagonal = self.a - r + (self.b - 2 * s) * f
         if r == 0 and s == 0:
             # Products and draws of a diagonal matrix cost less.
             return Covariance(diagonal, np.empty((self.d, 0)), np.empty((0, 0)))
-        basis = np.stack([np.ones_like(frequencies), frequencies], axis=1)
+        basis = np.stack([np.ones_like(f), f], axis=1)
         return Covariance(diagonal, basis, np.array([[r, s], [s, 0.0]]))
 
     def _pair_covariance(self) -> tuple[float, float]:

@@ -204,7 +204,8 @@ def array(what: str, values: ArrayLike) -> NDArray[Any]:
     """Return ``values`` as a numeric array; booleans, text and ragged lists are refused."""
     result = rectangular(what, values)
     if result.dtype.kind not in "iuf":
-        raise InvalidTypeError(f"{what} must be an array of numbers, got {_kind(values, result)}")
+        kind = _kind(what, values, result)
+        raise InvalidTypeError(f"{what} must be an array of numbers, got {kind}")
     return result
 
 
@@ -219,13 +220,15 @@ def rectangular(what: str, values: ArrayLike) -> NDArray[Any]:
         ) from error
 
 
-def _kind(values: object, result: NDArray[Any]) -> str:
+def _kind(what: str, values: object, result: NDArray[Any]) -> str:
     """Return what stands in place of numbers: its type, and an entry or a remedy if any."""
     if not result.ndim and not isinstance(values, np.ndarray):
         kind = repr(type(values))
         if isinstance(values, Mapping):
             return f"{kind}: pass list(...) of its values, or a Series of pandas to keep its keys"
-        # Such as a solution: an estimate is an array by itself.
+        # Such as a solution, or a data set: an estimate is an array by itself.
+        if "counts" in what and hasattr(values, "counts"):
+            return f"{kind}: pass its counts"
         return f"{kind}: pass its frequencies" if hasattr(values, "frequencies") else kind
     # numpy's name of a type of text is "<U3".
     kind = "text" if result.dtype.kind in "US" else str(result.dtype)

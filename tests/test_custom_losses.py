@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from ldpopt import FrequencyEstimate, Parameter, Problem, certify, losses, oracles
 from ldpopt.constraints import Bounds, Near, NonNegative, SumsTo
 from ldpopt.constraints import Custom as CustomConstraint
-from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
 from ldpopt.solve.paths import conic
 from ldpopt.solve.status import Status
 from tests.tolerances import SOLVER, SUM
@@ -123,6 +123,18 @@ def test_it_adds_to_other_losses():
 NOT_CONVEX = {
     "concave": (lambda f, y: cp.sum(cp.sqrt(f)), "is concave, which has no lowest point"),
     "product": (lambda f, y: cp.sum(f[0] * f[1]), "is a product of functions of f"),
+    "weights of both signs": (
+        lambda f, y: cp.sum(cp.multiply(0.1 - y, cp.abs(f))),
+        r"weighs by numbers of either sign: .* take np\.maximum\(y, 0\)",
+    ),
+    "a parameter of either sign": (
+        lambda f, y: cp.Parameter(name="t", value=0.5) * cp.norm1(f - y),
+        r"t \* norm1.* of either sign: .* of a parameter state nonneg=True",
+    ),
+    "an inverse of what has none": (
+        lambda f, y: cp.quad_form(f - y, np.diag([-1.0, *np.ones(f.size - 1)])),
+        r"no eigenvalue below 0: .* take np\.linalg\.pinv",
+    ),
     "quotient": (lambda f, y: f[0] / f[1], "divides by a function of f"),
     "mixed sum": (lambda f, y: cp.sum_squares(f) - cp.norm(f - y), "adds a concave part, -"),
     "composition": (lambda f, y: cp.sqrt(cp.sum_squares(f - y)), "is a function of .* neither"),
@@ -378,3 +390,75 @@ def test_a_program_is_not_certified_outside_the_domain_of_its_objective():
     assert certificate.gap == np.inf
     assert "outside the domain" in certificate.reason
     assert certify(program, {x: np.ones(3)}).is_optimal(1e-8)
+
+
+@pytest.mark.parametrize(
+    ("build", "sides"),
+    [
+        (lambda f, column: cp.sum_squares(f - column), r"f of shape \(4,\) and .*\(4, 1\)"),
+        (lambda f, column: cp.sum(cp.kl_div(column, f)), r"of shape \(4, 1\) and f of"),
+        (lambda f, column: cp.norm1(f[:3] - column[:3]), r"\(3, 1\) make a table of 3 x 3 pairs"),
+        (lambda f, column: cp.norm1(f[:, None] - column.ravel()), r"and .* of shape \(4,\)"),
+    ],
+)
+def test_a_column_beside_frequencies_has_a_warning(build, sides):
+    # As of a DataFrame with one column: cvxpy makes a table of all pairs, and nothing fails.
+    column = np.array([[0.5], [0.3], [0.25], [0.05]])
+    loss = losses.Custom(lambda f: build(f, column), name="near")
+    with pytest.warns(LdpoptWarning, match=f"near: .*{sides}.*"):
+        Problem(loss, []).plan([0.5, 0.3, 0.25, -0.05])
+    bound = CustomConstraint(lambda f: build(f, column) <= 10, name="ball")
+    with pytest.warns(LdpoptWarning, match=r"Custom\(ball\): .* as y\.ravel\(\) does"):
+        Problem(losses.LeastSquares(), [bound]).plan([0.5, 0.3, 0.25, -0.05])
+
+
+def test_a_column_as_a_bound_has_a_warning():
+    column = np.array([[0.6], [0.5], [0.4], [0.3]])
+    capped = CustomConstraint(lambda f: f <= column)
+    with pytest.warns(LdpoptWarning, match="make a table of 4 x 4 pairs"):
+        Problem(losses.LeastSquares(), [capped]).plan([0.5, 0.3, 0.25, -0.05])
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda f, y: cp.sum_squares(f - y),
+        lambda f, y: cp.sum_squares(f - y[None, :]),  # one row
+        lambda f, y: cp.sum_squares(f[:, None] - y[:, None]),
+        lambda f, y: cp.norm1(f[:, None] - f),  # pairs of values
+        lambda f, y: cp.sum_squares(y[:, None] @ f[None, :]),  # a product of matrices
+        lambda f, y: cp.sum(cp.abs(f - np.array([[0.0], [0.5], [1.0]]))),  # three knots
+        lambda f, y: cp.sum_squares(f[:1] - y[:1, None]),
+    ],
+)
+def test_other_shapes_have_no_warning(build, recwarn):
+    y = np.array([0.5, 0.3, 0.25, -0.05])
+    Problem(losses.Custom(lambda f: build(f, y)), []).plan(y)
+    within = CustomConstraint(lambda f: build(f, y) <= 10)
+    Problem(losses.LeastSquares(), [within]).plan(y)
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (lambda f, y: cp.sum_squares(f - y.frequencies), "second argument is the array of freq"),
+        (lambda f, y: cp.square(f["cat"]), r"goes by numbers from 0, such as f\[estimate\.labels"),
+    ],
+)
+def test_a_function_that_fails_has_its_own_remedy(loss, message):
+    with pytest.raises(InvalidInputError, match=message):
+        Problem(losses.Custom(loss), SIMPLEX).solve(ESTIMATE)
+
+
+def test_a_generator_of_constraints_has_a_remedy():
+    falling = CustomConstraint(lambda f: (f[i] >= f[i + 1] for i in range(3)))
+    with pytest.raises(InvalidTypeError, match=r"make a list of it, \[\.\.\. for \.\.\.\]$"):
+        Problem(losses.LeastSquares(), [falling]).solve(ESTIMATE)
+
+
+def test_a_function_in_place_of_a_loss_has_a_remedy():
+    with pytest.raises(InvalidTypeError, match=r"is stated by Custom\(\.\.\.\)$"):
+        Problem(lambda f, y: cp.sum_squares(f - y), SIMPLEX)
+    with pytest.raises(InvalidTypeError, match=r"got <class .*LeastSquares'>$"):
+        Problem(losses.LeastSquares, SIMPLEX)

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ldpopt import datasets
+from ldpopt import FrequencyEstimate, datasets, oracles
 from ldpopt.datasets import build, remote
 from ldpopt.datasets.dataset import apportion
 from ldpopt.errors import DataUnavailableError, InvalidInputError, InvalidTypeError, LdpoptWarning
@@ -625,3 +625,33 @@ def test_two_columns_of_one_name_are_refused(tmp_path):
     path.write_text("value,frequency,frequency\na,0.5,0.4\nb,0.5,0.6\n")
     with pytest.raises(InvalidInputError, match="two columns 'frequency'; remove or rename one"):
         datasets.read_frequencies(path)
+
+
+def test_names_that_differ_in_spaces_alone_have_a_warning(tmp_path):
+    column = tmp_path / "drinks.csv"
+    column.write_text("user,drink\n1,tea\n2, tea\n3,Tea\n")
+    with pytest.warns(LdpoptWarning, match="drinks.csv: ' tea' and 'tea' differ in spaces alone"):
+        assert datasets.read_column(column, "drink").labels == (" tea", "Tea", "tea")
+    counts = tmp_path / "counts.csv"
+    counts.write_text("label,count,kind\niced tea,3,hot\niced  tea,4,cold\n")
+    with pytest.warns(LdpoptWarning, match="'iced tea' and 'iced  tea' differ in spaces alone"):
+        datasets.read_counts(counts)
+    counts.write_text("label,count,kind\ntea,3,hot\nmate,4,hot \n")
+    with pytest.warns(LdpoptWarning, match="'hot' and 'hot ' differ"):
+        datasets.read_counts(counts, sets=["kind"])
+
+
+def test_other_names_have_no_warning(tmp_path, recwarn):
+    column = tmp_path / "drinks.csv"
+    column.write_text("user,drink\n1,ice tea\n2,icetea\n3,Tea\n4,tea\n")
+    datasets.read_column(column, "drink")
+    assert not recwarn.list
+
+
+def test_a_data_set_in_place_of_numbers_has_a_remedy():
+    data = datasets.load("emoji")
+    oracle = oracles.OUE(epsilon=1.0, d=data.d)
+    with pytest.raises(InvalidTypeError, match=r"pass its counts$"):
+        oracle.simulate_counts(data, rng=0)
+    with pytest.raises(InvalidTypeError, match=r"pass its frequencies$"):
+        FrequencyEstimate(data)

@@ -6,10 +6,10 @@ import warnings
 import pytest
 
 from ldpopt import FrequencyEstimate, Problem, postprocess
-from ldpopt.constraints import Bounds, NonNegative, SumsTo
+from ldpopt.constraints import Bounds, GroupTotals, NonNegative, SumsTo
 from ldpopt.errors import ImplausibleUnitWarning
 from ldpopt.losses import LeastSquares
-from ldpopt.oracles import OUE
+from ldpopt.oracles import OUE, HadamardResponse, SubsetSelection
 
 PERCENT = [38.7, 40.2, 21.1]
 COUNTS = [387.0, 402.0, 211.0]
@@ -190,3 +190,84 @@ def test_other_bounds_pass(constraints):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Problem(LeastSquares(), constraints).minimise(LABELLED)
+
+
+@pytest.mark.parametrize(
+    ("frequencies", "remedy"),
+    [
+        ([51.1, 29.0, 13.9, -0.4], "sum to 93.6, .* percent, divide them by 100$"),
+        ([[51.1, 29.0, 13.9, -0.4]] * 2, "percent, divide them by 100$"),
+        ([5109.5, 2902.2, 1387.5, -40.7], "numbers of users, divide them by n = 10,000$"),
+        ([3870.0, 3360.0, 3010.0, 2680.0], r"counts .*, use oracle\.estimate\(counts, n\)$"),
+    ],
+)
+def test_other_units_are_noticed_beside_the_noise_of_an_oracle(frequencies, remedy):
+    with pytest.warns(ImplausibleUnitWarning, match=remedy) as record:
+        FrequencyEstimate(frequencies, n=10_000, oracle=OUE(1.0, 4))
+    (warning,) = record
+    assert warning.filename == __file__
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 4.0])
+@pytest.mark.parametrize("n", [1, 2, 10, 100])
+def test_no_raw_estimate_is_in_another_unit(epsilon, n):
+    # The largest that reports give: of few reports far above 1.
+    for oracle in (OUE(epsilon, 3), SubsetSelection(epsilon, 3), HadamardResponse(epsilon, 100)):
+        limit = (1 - oracle.q) / (oracle.p - oracle.q)
+        for frequencies in ([limit] * oracle.d, [limit, *[0.0] * (oracle.d - 1)]):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", ImplausibleUnitWarning)
+                FrequencyEstimate(frequencies, n=n, oracle=oracle)
+
+
+def test_numbers_beyond_those_of_all_users_are_no_numbers_of_users(recwarn):
+    for frequencies in ([1001.0, 0.0], [1e300, -1.0], [1e17, 0.0]):
+        FrequencyEstimate(frequencies, n=1000, oracle=OUE(1.0, 2))
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"noise": [4.0] * 4},  # by hand, in percent as well
+        {"n": 10_000, "oracle": OUE(0.01, 4)},  # reports with so much noise reach percent
+        {},
+    ],
+)
+def test_other_units_are_plausible_beside_other_noise(stated, recwarn):
+    FrequencyEstimate([51.1, 29.0, 13.9, -0.4], **stated)
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("totals", "remedy"),
+    [
+        ([80, 20], "sum to 100, and these frequencies to 0.935842: if .* by 100$"),
+        ([45.5, 4.5], "percent, divide them by 100$"),
+        ([7900, 2100], "numbers of users, divide them by the number of all users$"),
+    ],
+)
+@pytest.mark.parametrize("way", ["solve", "minimise"])
+def test_totals_of_groups_in_other_units_are_noticed(way, totals, remedy):
+    # Without a total of the problem nothing else would fail.
+    census = [NonNegative(), GroupTotals([[0, 1], [2, 3]], totals)]
+    with pytest.warns(ImplausibleUnitWarning, match=remedy) as record:
+        getattr(Problem(LeastSquares(), census), way)(RAW)
+    (warning,) = record
+    assert warning.filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("totals", "frequencies"),
+    [
+        ([0.8, 0.2], RAW),
+        ([0.8, 0.3], [0.5, 0.3, 0.2, 0.1]),
+        ([2, 3], [0.5, 0.3, 0.2, 0.1]),  # toys
+        ([80, 20], [51.1, 29.0, 13.9, -0.4]),  # both in percent
+        ([80, 20], [0.0, 0.0, 0.0, 0.0]),  # a direction, no frequencies
+    ],
+)
+def test_totals_of_groups_in_the_unit_of_the_frequencies_pass(totals, frequencies, recwarn):
+    census = [NonNegative(), GroupTotals([[0, 1], [2, 3]], totals)]
+    Problem(LeastSquares(), census).solve(frequencies)
+    assert not recwarn.list

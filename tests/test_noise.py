@@ -2,11 +2,12 @@
 
 import pickle
 
+import cvxpy as cp
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
-from ldpopt import FrequencyEstimate, oracles
+from ldpopt import FrequencyEstimate, losses, oracles
 from ldpopt.claims.reference.channels import channel
 from ldpopt.covariance import Covariance
 from ldpopt.errors import InvalidInputError, InvalidTypeError
@@ -185,3 +186,32 @@ def test_a_stack_has_one_noise_per_value():
     assert_allclose(estimate.noise.sd, [0.1, 0.2, 0.3], rtol=1e-12)
     with pytest.raises(InvalidInputError, match="that of 2 values, the estimate has 3"):
         FrequencyEstimate(np.zeros((2, 3)), noise=[0.01, 0.04])
+
+
+@every_small_oracle
+def test_functions_of_arrays_take_a_covariance_for_its_matrix(oracle):
+    covariance = Noise.of_reports(100, oracle).covariance(np.full(oracle.d, 1 / oracle.d))
+    dense = covariance.dense()
+    assert_array_equal(np.asarray(covariance), dense)
+    assert_array_equal(np.linalg.pinv(covariance), np.linalg.pinv(dense))
+    assert np.asarray(covariance, dtype=np.float32).dtype == np.float32
+    with pytest.raises(ValueError, match="as an array it is a copy"):
+        np.array(covariance, copy=False)
+
+
+def test_a_quadratic_form_takes_a_covariance():
+    estimate = SMALL["oue"].estimate([40, 35, 30, 28], 100)
+    loss = losses.Custom(lambda f, y, noise: cp.matrix_frac(f - y, noise.covariance(y)))
+    written = losses.Custom(lambda f, y, noise: cp.matrix_frac(f - y, noise.covariance(y).dense()))
+    f = np.full(4, 0.25)
+    assert loss.value(f, estimate) == written.value(f, estimate) > 0
+
+
+@every_small_oracle
+def test_an_oracle_has_the_covariance_of_estimates_and_lists(oracle):
+    f = np.full(oracle.d, 1 / oracle.d)
+    exact = oracle.covariance(f).dense()
+    for given in (f.tolist(), FrequencyEstimate(f)):
+        assert_array_equal(oracle.covariance(given).dense(), exact)
+    with pytest.raises(InvalidInputError, match=f"must have {oracle.d} values on the last axis"):
+        oracle.covariance(f[1:])

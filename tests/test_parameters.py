@@ -227,7 +227,8 @@ def test_a_parameter_of_a_function_without_a_value_is_named_before_any_solve():
         (lambda: Parameter("", 1.0), "name of a parameter must be a text"),
         (lambda: Parameter("lam", np.nan), "the parameter lam must be finite, got nan"),
         (lambda: Parameter("lam", "0.1"), "the parameter lam must be an array of numbers"),
-        (lambda: SumsTo(cp.Variable()), "has variables: .* state the constraint with Custom"),
+        (lambda: SumsTo(cp.Variable()), r"has variables: .*constraints\.Custom take a function"),
+        (lambda: losses.Custom(cp.sum(cp.Variable(3))), "take a function, lambda f: .*, and its f"),
     ],
 )
 def test_bad_parameters_are_refused(build, match):

@@ -3,10 +3,26 @@
 import numpy as np
 import pytest
 
-from ldpopt import METHODS, FrequencyEstimate, constraints, oracles, postprocess
-from ldpopt.errors import InvalidInputError, InvalidTypeError, MethodError, UnknownNameError
+from ldpopt import (
+    METHODS,
+    FrequencyEstimate,
+    Source,
+    Sources,
+    constraints,
+    oracles,
+    postprocess,
+    select_method,
+)
+from ldpopt.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    LdpoptWarning,
+    MethodError,
+    UnknownNameError,
+)
 
 PETS = FrequencyEstimate([0.5, 0.25, 0.125], labels=["cat", "dog", "cow"])
+TOTALS = oracles.GRR(epsilon=1.0, d=2).estimate([400, 600], 1000, labels=["mine", "all"])
 RAW = oracles.OUE(epsilon=1.0, d=3).estimate([4300, 3300, 2650], 10_000, labels=PETS.labels)
 
 
@@ -51,6 +67,19 @@ def test_a_set_is_called_by_its_name(way, sets, sentence):
 def test_a_set_that_is_shown_is_called_by_its_name():
     with pytest.raises(InvalidInputError, match="set 'mine' has an index more than once"):
         RAW.shown(2, {"all": [0], "mine": [1, 1]})
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        METHODS["norm-sub"].problem.interval,
+        lambda raw, sets: select_method(raw, sets),
+        lambda raw, sets: Sources([raw, Source(TOTALS, sets)]).combined(),
+    ],
+)
+def test_a_set_of_constrained_answers_is_called_by_its_name(answer):
+    with pytest.raises(InvalidInputError, match="set 'mine' has an index more than once, 1 again"):
+        answer(RAW, sets={"all": [0], "mine": [1, 1]})
 
 
 @pytest.mark.parametrize(
@@ -107,3 +136,33 @@ def test_a_method_of_another_name_is_an_error_with_the_nearest_ones():
 def test_a_wrong_argument_is_one_of_the_public_class(call, sentence):
     with pytest.raises(InvalidTypeError, match=sentence):
         call()
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        METHODS["norm-sub"].problem.solve,
+        METHODS["norm-sub"].problem.minimise,
+        FrequencyEstimate,
+        lambda column: postprocess(column, "norm"),
+    ],
+)
+def test_a_column_is_noticed(way):
+    column = np.array([[0.5], [0.3], [0.25], [-0.05]])
+    with pytest.warns(
+        LdpoptWarning, match=r"\(4, 1\), 4 trials of one value: .* values\.ravel\(\)"
+    ):
+        way(column)
+
+
+@pytest.mark.parametrize(
+    "frequencies", [[0.5], [[0.5]], [[0.5, 0.5]], [[0.5, 0.5]] * 2, [[1.0], [1.0], [0.9]]]
+)
+def test_vectors_and_rows_are_no_columns(frequencies, recwarn):
+    FrequencyEstimate(frequencies)
+    assert not recwarn.list
+
+
+def test_one_vector_that_is_iterated_names_its_numbers():
+    with pytest.raises(InvalidTypeError, match=r"its numbers are estimate\.frequencies$"):
+        list(PETS)

@@ -340,3 +340,16 @@ def test_arrays_that_are_looked_at_together_are_refused_one_by_one(members, mess
     assert sets.membership(right, 5).toarray().tolist() == [[0, 1, 0, 1, 0], [0, 1, 0, 1, 1]]
     with pytest.raises(InvalidInputError, match=message):
         sets.membership([right[0], np.array(members), right[1]], 5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((0.0192, 4, 0.05), InvalidTypeError, "d .* must be a whole number, got 0.0192"),
+        ((4, 0.0), InvalidInputError, "sigma must be a finite number > 0"),
+        ((4, 0.0192, -1.0), InvalidInputError, "alpha must be a finite number > 0"),
+    ],
+)
+def test_a_threshold_of_significance_refuses_arguments_in_another_order(arguments, error, message):
+    with pytest.raises(error, match=message):
+        closed_form.significance_threshold(*arguments)

@@ -345,6 +345,7 @@ def test_candidates_are_tried_before_anything_is_computed(candidate, message, un
         ({"oracles": oracles.OUE(1.0, 9)}, "is for 9 values, and 'counts' has 8"),
         ({"oracles": []}, "at least one oracle"),
         ({"baseline": ["base"]}, r"unknown baseline \['base'\]"),
+        ({"baseline": "raw"}, "unknown baseline 'raw': known: base, base-pos"),
         ({"epsilons": [-1.0]}, "epsilon"),
         ({"metrics": "mess"}, "unknown metric 'mess'"),
         ({"metrics": [worst, worst]}, "two metrics are called 'worst'"),
@@ -361,6 +362,30 @@ def test_candidates_are_tried_before_anything_is_computed(candidate, message, un
 def test_wrong_arguments_are_named(options, message, uncomputed):
     with pytest.raises(InvalidInputError, match=message):
         ldpopt.study(**{"candidates": "base", "data": COUNTS, "draws": 2} | options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epsilons": 2.0}, r"epsilons must be a list of numbers, got 2\.0: pass \[2\.0\]"),
+        ({"epsilons": "12"}, "epsilons must be a list of numbers, got '12'$"),
+        ({"data": ldpopt.FrequencyEstimate([0.5, 0.5])}, "the counts of users, .* compare_risk"),
+    ],
+)
+def test_arguments_of_other_types_have_a_remedy(options, message, uncomputed):
+    with pytest.raises(InvalidTypeError, match=message):
+        ldpopt.study(**{"candidates": "base", "data": COUNTS, "draws": 2} | options)
+
+
+def test_budgets_of_a_generator_are_those_of_every_oracle():
+    budgets = (epsilon for epsilon in (0.5, 1.0))
+    study = ldpopt.study("base", COUNTS, ["grr", "oue"], epsilons=budgets, draws=2)
+    assert [(row.oracle, row.epsilon) for row in study.rows] == [
+        ("grr", 0.5),
+        ("grr", 1.0),
+        ("oue", 0.5),
+        ("oue", 1.0),
+    ]
 
 
 @pytest.mark.parametrize(

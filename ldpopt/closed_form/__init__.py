@@ -1,7 +1,7 @@
 """KKT solutions as plain functions on float64 arrays of shape (..., d).
 
-They check nothing: ``Problem`` and ``postprocess``, which call them, make sure that numbers are
-finite and thresholds >= 0.
+They take arrays and check nothing: ``Problem`` and ``postprocess``, which call them, make sure that
+numbers are finite and thresholds >= 0. ``significance_threshold``, of numbers alone, does check.
 """
 
 from ldpopt.closed_form.affine import norm, norm_mul

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt import validate
 from ldpopt.closed_form.rows import LARGE, counts, falling, locked_rows
 from ldpopt.closed_form.simplex import norm_sub
 
@@ -34,11 +35,29 @@ def significance_threshold(d: int, sigma: float, alpha: float = 2.0) -> float:
 
     Where α/d >= 1/2 the quantile is not positive and T is 0: negative estimates are never kept.
 
+    Parameters
+    ----------
+    d
+        Number of values, a whole number.
+    sigma
+        Standard error of an estimate of a value without users, as ``estimate.sigma``.
+    alpha
+        Expected number of values without users above T, > 0: a number of values, no probability.
+
+    Raises
+    ------
+    InvalidInputError, InvalidTypeError
+        If d is no whole number >= 1, or sigma and alpha are no finite numbers > 0: an estimate's
+        ``sigma`` in the place of d would give the threshold 0.
+
     Examples
     --------
     >>> round(significance_threshold(d=1024, sigma=0.001), 5)
     0.00289
     """
+    d = validate.integer("d (the number of values)", d, minimum=1)
+    sigma = validate.real("sigma", sigma, above=0)
+    alpha = validate.real("alpha", alpha, above=0)
     from scipy.special import ndtri  # slow to import
 
     share = min(alpha / d, 0.5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from ldpopt.expressions import (
     shown,
     substituted,
     warn_of_order,
+    warn_of_tables,
     why_no_convex_set,
 )
 from ldpopt.printable import printable
@@ -53,6 +54,12 @@ class Custom(Constraint):
     ------
     InvalidTypeError
         If ``build`` is not a function of one argument.
+
+    Warns
+    -----
+    LdpoptWarning
+        If a problem is solved with it and numbers in a column, shape (d, 1), stand beside f: cvxpy
+        makes a table of all pairs of them. Or if the function reads a Series in another order.
 
     Notes
     -----
@@ -109,6 +116,7 @@ class Custom(Constraint):
             return self
         warn_of_order(self._called, self.build, start.labels)
         stated = StatedConstraint(self, start.d, values)
+        warn_of_tables(self._called, stated.forms)
         content = stated.content
         # Violations are measured one at a time, for which no thread is to wait for another's.
         shared = self._latest.of((get_ident(), start.d, content), lambda: stated)
@@ -166,9 +174,12 @@ class Custom(Constraint):
         is_list = isinstance(forms, Sequence)
         # A comparison of numbers is True or False in Python, and no constraint.
         if not is_list or not all(isinstance(form, cp.Constraint) for form in forms):
+            remedy = "compare expressions by <=, >= or =="
+            if isinstance(forms, Iterator):
+                remedy = "make a list of it, [... for ...]"
             raise InvalidTypeError(
                 f"the function of {self._called} must return a cvxpy constraint or a list of "
-                f"cvxpy constraints, got {forms!r}: compare expressions by <=, >= or =="
+                f"cvxpy constraints, got {forms!r}: {remedy}"
             )
         return list(forms)
 
@@ -217,6 +228,11 @@ class StatedConstraint(Constraint):
         for parameter, value in zip(self._parameters, self._values, strict=True):
             numbers[parameter.id] = cp.Constant(value)
         self._numeric = tuple(substituted(form, numbers) for form in self._forms)
+
+    @property
+    def forms(self) -> tuple[cp.Constraint, ...]:
+        """What the function returned, with its parameters."""
+        return self._forms
 
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
         """Return the constraints on an expression, with the numbers of that moment."""

@@ -10,7 +10,7 @@ import gzip
 import math
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ldpopt.columns import COUNT, FREQUENCY, LABEL, VALUE
 from ldpopt.datasets.dataset import Dataset
-from ldpopt.errors import DataUnavailableError, InvalidInputError, not_utf8, other_separator
+from ldpopt.errors import DataUnavailableError, InvalidInputError, not_utf8, other_separator, warn
 from ldpopt.printable import counted
 from ldpopt.validate import digits_of
 
@@ -141,6 +141,11 @@ def read_column(path: str | Path, column: str) -> Dataset:
         If the file is missing, unreadable, empty or cut off, or if a line has no value in the
         column; the message names the file and the line.
 
+    Warns
+    -----
+    LdpoptWarning
+        If two names differ in spaces alone.
+
     Notes
     -----
     Cost: linear; the file is read line by line, so that memory holds the domain only.
@@ -162,6 +167,7 @@ def read_column(path: str | Path, column: str) -> Dataset:
     # By text, not by the first occurrence: the same values give the same domain in any order of
     # rows.
     labels = sorted(totals)
+    _warn_of_spaces(path, labels)
     counts = np.array([totals[label] for label in labels])
     name = path.name.split(".")[0]
     return Dataset(name, counts, tuple(labels), str(path))
@@ -194,6 +200,11 @@ def read_counts(
     DataUnavailableError
         If the file is missing, unreadable, empty or cut off.
 
+    Warns
+    -----
+    LdpoptWarning
+        If two names differ in spaces alone.
+
     Examples
     --------
     >>> import tempfile
@@ -212,6 +223,7 @@ def read_counts(
         groups[label] = entries
     names = tuple(counts) if labels is None else tuple(labels)
     require_labels(path, tuple(counts), names)
+    _warn_of_spaces(path, names)
     # As Python's numbers first: numpy would make floats of those beyond 64 bits.
     column = np.array([counts[label] for label in names], dtype=object)
     families = {}
@@ -221,9 +233,24 @@ def read_counts(
         of_value = np.array([groups[label][place] for label in names])
         # By text, as the values of a column: the same sets in any order of rows.
         set_names[family] = tuple(np.unique(of_value).tolist())
+        _warn_of_spaces(path, set_names[family])
         families[family] = [np.flatnonzero(of_value == each) for each in set_names[family]]
     name = path.name.split(".")[0]
     return Dataset(name, column.astype(np.int64), names, str(path), families, set_names)
+
+
+def _warn_of_spaces(path: Path, names: Iterable[str]) -> None:
+    """Warn of two names that differ in spaces alone, as after commas: they count apart."""
+    of_text: dict[str, str] = {}
+    for name in names:
+        text = " ".join(name.split())
+        other = of_text.setdefault(text, name)
+        if other != name:
+            warn(
+                f"{path}: {other!r} and {name!r} differ in spaces alone, and count as two: if they "
+                "are one, take the spaces out of the file"
+            )
+            return
 
 
 def read_frequencies(path: str | Path) -> tuple[tuple[str, ...], NDArray[np.float64]]:

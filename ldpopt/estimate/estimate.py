@@ -79,8 +79,11 @@ class FrequencyEstimate(TracedFrequencies):
         If the frequencies are shares of reports: n f are whole numbers with a sum that counts of
         the oracle have, and estimates have not. Raw estimates of whole counts never have the
         warning, and those that are rounded to multiples of 1/n with a probability below 4e-9.
+    LdpoptWarning
+        If they are a column that sums to about 1, as one of a table: it is trials of one value.
     ImplausibleUnitWarning
-        If they are integers above 1, as counts are.
+        If they are integers above 1, as counts are; with ``n`` and ``oracle`` also if they are
+        percent, numbers of users, or whole numbers as floats: the noise is that of shares of 1.
 
     Examples
     --------

@@ -203,8 +203,9 @@ class Noise(Immutable):
 
         Returns
         -------
-        A ``Covariance``: ``@``, ``.dense()``, ``.diagonal`` and ``.quadratic(weights)``. Of noise
-        given by hand it is the diagonal matrix of its variances.
+        A ``Covariance``: ``@``, ``.dense()``, ``.diagonal`` and ``.quadratic(weights)``. Functions
+        of numpy and cvxpy take it for its matrix. Of noise given by hand it is the diagonal matrix
+        of its variances.
 
         Raises
         ------

@@ -28,6 +28,12 @@ Array = NDArray[np.float64]
 # 2.5e-14: in the limit of many reports, 8 standard errors from the mean.
 _LOG_RARE = 32.0
 
+# What shows that numbers are in another unit than shares of 1.
+_BEYOND = 1.1  # times the largest raw estimate there is: rounding, and shifts to a sum of 1
+_PERCENT = 100.0
+_AROUND_ONE = 0.5  # how far noise may move a sum, relative to it
+_LARGE = 10  # whole numbers of toys are smaller
+
 # Shares of reports have a sum that estimates, rounded to multiples of 1/n, have with a probability
 # below 2e⁻²⁰, about 4e-9. Estimates that are not rounded are told apart exactly.
 _LOG_ROUNDED = 20.0
@@ -48,6 +54,14 @@ def checked_frequencies(frequencies: ArrayLike, oracle: object | None) -> Array:
             f"a stack must have at least one trial, got shape {values.shape}: "
             f"axis {values.shape.index(0)} is empty"
         )
+    # A column of a table is one vector. Trials of one value, as of a tree of one node, are no
+    # shares that sum to 1.
+    is_column = values.shape[-1] == 1 and values.size > 1
+    if is_column and abs(values.sum() - 1) <= _AROUND_ONE:
+        warn(
+            f"these frequencies have the shape {values.shape}, {values.size} trials of one value: "
+            "if they are one vector, pass values.ravel()"
+        )
     # Noise may lift an estimate above 1, but never to exact whole numbers.
     has_whole_numbers = np.asarray(frequencies).dtype.kind in "iu"
     if has_whole_numbers and values.max() > 1:
@@ -60,6 +74,36 @@ def warn_of_counts() -> None:
     warn(
         "these frequencies are whole numbers above 1: if they are counts of reports, "
         "use oracle.estimate(counts, n)",
+        ImplausibleUnitWarning,
+    )
+
+
+def warn_of_scaled(frequencies: Array, n: int, oracle: PureProtocol) -> None:
+    """Warn of percent, and of numbers of users, beside noise that is that of shares of 1.
+
+    They are noticed where one of them is above what n counts of n reports give, (1-q)/(p-q), and
+    their sum is about that of percent or of users, or all are whole numbers.
+    """
+    largest = frequencies.max()
+    # No raw estimate gets further.
+    if largest <= _BEYOND * (1 - oracle.q) / (oracle.p - oracle.q):
+        return
+    with np.errstate(over="ignore"):
+        sums = frequencies.sum(axis=-1)
+    if np.all(np.abs(sums / _PERCENT - 1) <= _AROUND_ONE):
+        remedy = "if they are percent, divide them by 100"
+    elif _LARGE <= largest <= n and np.all(
+        (frequencies >= 0) & (frequencies == np.rint(frequencies))
+    ):
+        warn_of_counts()
+        return
+    elif _LARGE <= largest <= n and np.all(np.abs(sums / n - 1) <= _AROUND_ONE):
+        remedy = f"if they are numbers of users, divide them by n = {n:,}"
+    else:
+        return
+    warn(
+        f"these frequencies sum to {np.ravel(sums)[0]:.6g}, and the noise of the oracle is that of "
+        f"shares of 1: {remedy}",
         ImplausibleUnitWarning,
     )
 

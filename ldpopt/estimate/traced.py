@@ -21,6 +21,7 @@ from ldpopt.estimate.origin import (
     noise_of,
     number_of_reports,
     stated_rawness,
+    warn_of_scaled,
     warn_of_shares,
 )
 from ldpopt.estimate.rawness import are_surely_raw, is_shift
@@ -107,6 +108,9 @@ class TracedFrequencies(Immutable):
         # What was processed may have any sum.
         if self._stated is not False and self.n is not None and self.oracle is not None:
             warn_of_shares(self.frequencies, self.n, self.oracle)
+        # Noise by hand may be in any unit, and a raw estimate has been looked at itself.
+        if self.n is not None and self.oracle is not None and raw is None:
+            warn_of_scaled(self.frequencies, self.n, self.oracle)
         # Intervals are of the raw estimate, whatever was made of it since.
         self._ancestor = raw
 
@@ -341,7 +345,10 @@ class TracedFrequencies(Immutable):
     def __iter__(self) -> Iterator[Self]:
         """Iterate over the trials of a stack, along its first axis; one vector raises an error."""
         if self.frequencies.ndim == 1:
-            raise InvalidTypeError("this estimate is one vector, not a stack of trials")
+            raise InvalidTypeError(
+                "this estimate is one vector, not a stack of trials: its numbers are "
+                "estimate.frequencies"
+            )
         return (self[i] for i in range(len(self.frequencies)))
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:

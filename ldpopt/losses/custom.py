@@ -25,6 +25,7 @@ from ldpopt.expressions import (
     shown,
     substituted,
     warn_of_order,
+    warn_of_tables,
     why_not_convex,
     without_constants,
 )
@@ -66,6 +67,12 @@ class Custom(Loss):
     InvalidInputError
         If it returns what is not convex by cvxpy's rules; that is tried at once on a few values,
         and looked at again before every solve.
+
+    Warns
+    -----
+    LdpoptWarning
+        If a problem is solved with it and numbers in a column, shape (d, 1), stand beside f: cvxpy
+        makes a table of all pairs of them. Or if the function reads a Series in another order.
 
     Notes
     -----
@@ -115,7 +122,9 @@ class Custom(Loss):
         if start is None:
             return self
         warn_of_order(self.name, self.build, start.labels)
-        return StatedLoss(self, start, values)
+        stated = StatedLoss(self, start, values)
+        warn_of_tables(self.name, [stated.at_first])
+        return stated
 
     def parameters_for(self, start: FrequencyEstimate) -> list[cp.Parameter]:
         """Return the parameters that the function reads."""
@@ -312,6 +321,11 @@ class StatedLoss(Loss):
         except Exception:
             return None
         return stated if agrees else None
+
+    @property
+    def at_first(self) -> cp.Expression:
+        """The expression for the first vector of the estimate, in numbers."""
+        return self._of_first
 
     def _at(self, estimate: FrequencyEstimate) -> cp.Expression:
         """Return the expression of the variable for one vector, in numbers."""

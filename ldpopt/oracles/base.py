@@ -201,7 +201,7 @@ class FrequencyOracle(PureProtocol, ABC):
             return None
         return report_shares(form, self.p, self.q, members, centred=centred)
 
-    def covariance(self, frequencies: Array) -> Covariance:
+    def covariance(self, frequencies: ArrayLike) -> Covariance:
         """Return n Cov[f̃] given the true frequencies f of shape (d,).
 
         Where three values are not alike (``exchangeable``), a product costs two products with S
@@ -209,7 +209,7 @@ class FrequencyOracle(PureProtocol, ABC):
         """
         if self.exchangeable:
             return super().covariance(frequencies)
-        return self._index_law(frequencies).covariance()
+        return self._index_law(validate.frequencies(frequencies, d=self.d)).covariance()
 
     def _index_law(self, frequencies: Array) -> IndexLaw:
         form = self.report_form

@@ -26,9 +26,13 @@ Maximum = Callable[[Array], float]
 
 
 def interval(
-    constraints: Sequence[Constraint], raw: FrequencyEstimate, level: float, sets: Sets | None
+    constraints: Sequence[Constraint],
+    raw: FrequencyEstimate,
+    level: float,
+    sets: Sets | None,
+    names: Sequence[str],
 ) -> tuple[Array, Array]:
-    """Return the range of each value or answer over the joint confidence set.
+    """Return the range of each value or answer over the joint confidence set; errors name a set.
 
     See ``Problem.interval``, which raises errors. Cost: two linear programs per answer and trial,
     or cone programs where a constraint is not polyhedral.
@@ -38,7 +42,7 @@ def interval(
     d = raw.d
     members: Any = sparse.csr_array(sparse.eye_array(d))
     if sets is not None:
-        members = membership(sets, d)
+        members = membership(sets, d, names)
     answers = members.shape[0]
     box = _confidence_box(constraints, raw, level, sets)
     parts = [constraint.rows(d) for constraint in constraints]

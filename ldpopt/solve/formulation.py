@@ -94,9 +94,12 @@ class Formulation:
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, Loss):
+            # A class can be called, too.
+            is_function = callable(self.loss) and not isinstance(self.loss, type)
+            remedy = "; a function of f and the estimate is stated by Custom(...)"
             raise InvalidTypeError(
                 "loss must be an instance from ldpopt.losses, such as LeastSquares(), "
-                f"got {self.loss!r}"
+                f"got {self.loss!r}{remedy if is_function else ''}"
             )
         constraints: Any = self.constraints
         if not isinstance(constraints, Sequence) or not all(

@@ -24,12 +24,17 @@ def warn_of_unit(problem: Formulation, start: FrequencyEstimate) -> None:
     """Warn where the values look like percent or counts, beside the total that the problem states.
 
     An estimate with noise has the unit of its noise, and a problem without a total any unit. The
-    total itself is noticed where it is that of percent or of counts, beside shares of 1, and bounds
-    of some values where they are percent. Usual values cost one product of a vector with itself.
+    total itself is noticed where it is that of percent or of counts, beside shares of 1, and so are
+    totals of groups, and bounds of some values where they are percent. Usual values cost one
+    product of a vector with itself.
     """
     f = start.frequencies
     d = f.shape[-1]
     region = problem.region(d)
+    for constraint in problem.constraints:
+        groups = constraint.disjoint_groups(d)
+        if groups is not None:
+            _warn_of_groups(f, groups.totals)
     total = region.total
     # A domain has two values at least.
     if total is None or total <= 0 or d < 2:
@@ -67,6 +72,23 @@ def _warn_of_total(f: NDArray[np.float64], total: float) -> None:
             f"{np.ravel(sums)[0]:.6g}: if they are shares of 1, state SumsTo(1)",
             ImplausibleUnitWarning,
         )
+
+
+def _warn_of_groups(f: NDArray[np.float64], totals: NDArray[np.float64]) -> None:
+    """Warn of totals of groups in percent or in users beside frequencies that sum to about 1."""
+    stated = totals.sum()
+    sums = f.sum(axis=-1)
+    # A group that is all values states the total of the problem, which has a look of its own.
+    if len(totals) < 2 or stated < _LARGE or not np.all(np.abs(sums - 1) <= _AROUND_ONE):
+        return
+    remedy = "if they are percent, divide them by 100"
+    if stated > _PERCENT + _NEAR:
+        remedy = "if they are numbers of users, divide them by the number of all users"
+    warn(
+        f"the totals of groups sum to {stated:g}, and these frequencies to "
+        f"{np.ravel(sums)[0]:.6g}: {remedy}",
+        ImplausibleUnitWarning,
+    )
 
 
 def _warn_of_bounds(region: Region, total: float, labels: Sequence[str] | None) -> None:

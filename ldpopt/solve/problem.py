@@ -603,5 +603,5 @@ class Problem(_WithForms):
         feasibility.require_feasible(problem.constraints, start.d)
         raw = start.require_raw("intervals need")
         probability = validate.confidence("level", level)
-        rows = None if sets is None else named_sets(sets, start.labels)[1]
-        return constrained_intervals.interval(problem.constraints, raw, probability, rows)
+        names, rows = ([], None) if sets is None else named_sets(sets, start.labels)
+        return constrained_intervals.interval(problem.constraints, raw, probability, rows, names)

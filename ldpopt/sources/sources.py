@@ -419,7 +419,8 @@ def _members(source: Source, labels: tuple[str, ...] | None, d: int) -> csr_arra
     # Names on both sides match totals and groups; a list matches them by position.
     if isinstance(source.groups, Mapping) and source.estimate.labels is not None:
         rows = _in_order(source, names, list(rows))
-    members = membership(rows, d)
+        names = list(source.estimate.labels)
+    members = membership(rows, d, names)
     sizes = np.diff(members.indptr)
     if not sizes.all():
         raise InvalidInputError(

@@ -309,8 +309,8 @@ def select_method(
     # One generator for all, in their order: the same seed gives the same choice.
     generator = validate.generator(rng)
     _require_oracle(est)
-    _, rows = named_sets(sets, est.labels)
-    if not membership(rows, est.d).shape[0]:
+    names, rows = named_sets(sets, est.labels)
+    if not membership(rows, est.d, names).shape[0]:
         raise InvalidInputError("select_method needs at least one set")
     if kind == "risk":
         _, risks = _risks(Collection(est, sets, "select_method"), methods, generator)

@@ -29,7 +29,13 @@ from ldpopt.studies.engine.provenance import fingerprint
 from ldpopt.studies.engine.run import Summary, compute_behind_bar
 from ldpopt.studies.engine.store import Memory, Shelf, Store
 from ldpopt.studies.rehearsal import rehearse
-from ldpopt.studies.study_inputs import Collection, collections_of, data_sets_of, measures_of
+from ldpopt.studies.study_inputs import (
+    Collection,
+    budgets_of,
+    collections_of,
+    data_sets_of,
+    measures_of,
+)
 from ldpopt.studies.study_result import Study
 from ldpopt.studies.study_rows import Array, Place
 
@@ -145,10 +151,11 @@ def study(
     seed = validate.integer("seed", seed, minimum=0)
     level = validate.confidence("level", level)
     executor = _executor(workers, dask)
+    budgets = budgets_of(epsilons)
     settings = [
         (each, collection)
         for each in sets.values()
-        for collection in collections_of(oracles, epsilons, each)
+        for collection in collections_of(oracles, budgets, each)
     ]
     _rehearse(chosen, measures, settings, seed)
     # Everything is checked by now: from here on only computation can fail.
@@ -174,16 +181,18 @@ def _candidates(what: Any, baseline: str | None) -> tuple[tuple[Candidate, ...],
     """Return candidates, the baseline among them, and its name."""
     chosen = candidates_of(what)
     names = [candidate.name for candidate in chosen]
+    # Each once: a candidate may be one of the methods.
+    baselines = dict.fromkeys([*names, *METHODS])
     if baseline is None:
         return chosen, names[0]
     if not isinstance(baseline, str):
-        raise validate.unknown_name("baseline", baseline, [*names, *METHODS])
+        raise validate.unknown_name("baseline", baseline, baselines)
     if baseline in names:
         return chosen, baseline
     if baseline in METHODS:
         # In front, so that tables begin with what others are compared with.
         return (Candidate.of(baseline), *chosen), baseline
-    raise validate.unknown_name("baseline", baseline, [*names, *METHODS])
+    raise validate.unknown_name("baseline", baseline, baselines)
 
 
 def _executor(workers: int, dask: str | None) -> Executor:

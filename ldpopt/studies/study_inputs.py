@@ -13,6 +13,7 @@ import numpy as np
 from ldpopt import datasets, validate
 from ldpopt.datasets import Dataset
 from ldpopt.errors import InvalidInputError, InvalidTypeError, users_code
+from ldpopt.estimate import FrequencyEstimate
 from ldpopt.frames import is_frame, is_from
 from ldpopt.oracles import ORACLES, FrequencyOracle
 from ldpopt.studies.engine.measures import METRICS, Measure, Metric
@@ -68,8 +69,32 @@ def data_sets_of(what: Any, labels: Sequence[str] | None = None) -> dict[str, Da
     return result
 
 
+def budgets_of(epsilons: Any) -> tuple[Any, ...]:
+    """Return budgets as a tuple, which several oracles read; each oracle checks its own.
+
+    Raises
+    ------
+    InvalidTypeError
+        If they are one number or a text.
+
+    Examples
+    --------
+    >>> budgets_of(epsilon / 2 for epsilon in (1, 2))
+    (0.5, 1.0)
+    """
+    if isinstance(epsilons, str) or not np.iterable(epsilons):
+        remedy = f": pass [{epsilons!r}]" if isinstance(epsilons, numbers.Real) else ""
+        raise InvalidTypeError(f"epsilons must be a list of numbers, got {epsilons!r}{remedy}")
+    return tuple(epsilons)
+
+
 def _items(what: Any, kinds: tuple[type, ...]) -> list[Any]:
     """Return one item, or those of a collection, as a list; an array of numbers is one item."""
+    if isinstance(what, FrequencyEstimate):
+        raise InvalidTypeError(
+            "the data of a study are the counts of users, from which it simulates reports, not an "
+            "estimate; compare_risk compares methods on one"
+        )
     # The items of a DataFrame would be its columns, or their names.
     if isinstance(what, kinds) or is_frame(what) or not isinstance(what, Iterable):
         return [what]
