@@ -266,6 +266,20 @@ def test_a_loss_that_may_be_infinite_at_zero_has_nothing_at_stake_there(monkeypa
         assert long_box.least_stake(problem, UNARY, np.full(D, 0.1)) is None
 
 
+@pytest.mark.parametrize("place", [0, 7, D - 1])
+def test_slopes_that_are_lost_leave_nothing_at_stake(place):
+    point = SHARES.copy()
+    point[place] *= 1.5
+    # The slopes are 0 but for one.
+    with as_if_long():
+        for weight, is_lost in ((1.0, False), (1e-250, False), (1e-290, True)):
+            problem = Problem(losses.WeightedLeastSquares(np.full(D, weight)))
+            stake = long_box.least_stake(problem, FrequencyEstimate(SHARES), point)
+            assert (stake is None) == is_lost
+        still = long_box.least_stake(problem, FrequencyEstimate(SHARES), SHARES)
+    assert still is not None
+
+
 def test_minima_without_constraints_are_accepted_without_a_value_of_the_loss(monkeypatch):
     def value(*_):
         raise AssertionError("the loss was evaluated")

@@ -37,7 +37,13 @@ from ldpopt.solve.acceptance.slope_gap import slope_gap
 from ldpopt.solve.acceptance.variation_gap import variation_gap
 from ldpopt.solve.acceptance.vertex_gap import vertex_gap
 from ldpopt.solve.certificate import certify
-from ldpopt.solve.certificate.bounds.evidence import VANISHING, Measured, SizedGap, is_within
+from ldpopt.solve.certificate.bounds.evidence import (
+    VANISHING,
+    Measured,
+    SizedGap,
+    is_within,
+    largest_size,
+)
 from ldpopt.solve.certificate.box import box, few_values
 from ldpopt.solve.certificate.box.long_box import least_stake, long_bound
 from ldpopt.solve.certificate.certificate import (
@@ -151,8 +157,7 @@ def _is_met(
         return True
     # Huge frequencies of one trial excuse nothing in another. Some values are mostly large enough.
     for values in (point[..., :_SOME], point):
-        size = np.maximum(values.max(axis=-1), -values.min(axis=-1))
-        if np.all(violation <= tolerances.violation * size):
+        if np.all(violation <= tolerances.violation * largest_size(values)):
             return True
     # The size of a set may take a look at all its numbers.
     return largest <= tolerances.violation * formulation.size(start)
@@ -244,7 +249,7 @@ def _sized(
 
     All slopes vanish at a minimum without constraints.
     """
-    if _is_small(bound, tolerance) or vanishes(formulation, start, point, bound.terms).any():
+    if _is_small(bound, tolerance):
         return bound
     stake = least_stake(formulation, start, point)
     in_stake = None if stake is None else SizedGap(bound.gap, np.asarray(stake))
@@ -298,9 +303,8 @@ def _doubts(
     if not np.isfinite(value).all():
         return [why_infinite(formulation.loss, start, point)]
     gap = bound.gap
-    # A part of the scale is often enough: all of it takes the loss at 0, and the gradient, as well.
-    # Where terms vanish, all of it says whether they are lost.
-    is_usual = bool(bound.terms.min() >= VANISHING)
+    # A part of the scale is often enough: all of it takes the loss at 0 as well.
+    is_usual = not vanishes(formulation, start, point, bound.terms).any()
     if is_usual and is_within(gap, np.abs(value - formulation.loss.offset(start)), tolerance):
         return []
     if is_within(gap, scale_of(formulation, start, point, bound.terms, value), tolerance):

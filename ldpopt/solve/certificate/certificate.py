@@ -40,6 +40,8 @@ from ldpopt.solve.certificate.bounds.evidence import (
     Evidence,
     Explanation,
     SizedGap,
+    is_lost,
+    largest_size,
 )
 from ldpopt.solve.certificate.box import box, few_values
 from ldpopt.solve.certificate.box.total_prices import ROUNDING
@@ -446,10 +448,8 @@ def vanishes(
     """
     if not terms.min() < VANISHING:
         return np.zeros(terms.shape, dtype=np.bool_)
-    steepest = np.max(np.abs(problem.loss.gradient(point, start)), axis=-1)
-    largest = np.max(np.abs(point), axis=-1)
-    product = steepest * np.where(largest > 0, largest, 1.0)
-    return np.asarray((terms < VANISHING) & (steepest > 0) & (product < VANISHING))
+    steepest = largest_size(problem.loss.gradient(point, start))
+    return (terms < VANISHING) & is_lost(steepest, largest_size(point))
 
 
 def _is_finite(

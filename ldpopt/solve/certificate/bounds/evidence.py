@@ -41,6 +41,17 @@ def is_within(gap: Array, scale: Array, tolerance: float) -> bool:
     return bool(np.all(is_number & (gap <= tolerance * scale)))
 
 
+def is_lost(steepest: Array | float, farthest: Array | float) -> NDArray[np.bool_]:
+    """Return where the largest slope times the largest |f_v| is lost, though neither is 0."""
+    product = steepest * np.where(farthest > 0, farthest, 1.0)
+    return np.asarray((steepest > 0) & (product < VANISHING))
+
+
+def largest_size(numbers: Array) -> Array:
+    """Return the largest absolute value of each trial, without an array of them."""
+    return np.asarray(np.maximum(numbers.max(axis=-1), -numbers.min(axis=-1)))
+
+
 class Explanation(NamedTuple):
     """The multipliers, and how well they explain the gradient: fields of a ``Certificate``.
 

@@ -113,12 +113,15 @@ def slopes(formula: Formula, f: Array) -> tuple[Array, float]:
         return result, float(np.sum(lane))
 
 
-def bend(formula: Formula, f: Array) -> float:
-    """Return ½ Σ_v m_v f_v² with the curvatures m of a formula, for any kind but LOGARITHMS."""
-    lane = np.zeros(BLOCK)
-    _add_bends(formula.kind, f, formula.first, formula.second, formula.numbers, lane)
+def stake(formula: Formula, f: Array) -> tuple[float, float]:
+    """Return ½ Σ_v m_v f_v² with the curvatures m of a formula, and its largest |g_v|.
+
+    For any kind but LOGARITHMS.
+    """
+    lanes = np.zeros((2, BLOCK))
+    _add_stakes(formula.kind, f, formula.first, formula.second, formula.numbers, lanes)
     with np.errstate(over="ignore"):
-        return 0.5 * float(np.sum(lane))
+        return 0.5 * float(np.sum(lanes[0])), float(np.max(lanes[1]))
 
 
 def rise(formula: Formula, f: Array, price: float, limits: Box) -> float:
@@ -281,10 +284,15 @@ def _write_slopes(
 
 
 @compiled
-def _add_bends(
-    kind: int, f: Array, first: Array, second: Array, numbers: Numbers, lane: Array
+def _add_stakes(
+    kind: int, f: Array, first: Array, second: Array, numbers: Numbers, lanes: Array
 ) -> None:
-    """Add m x² of each place in a block to a lane."""
+    """Add m x² of each place in a block to the first lane, and keep the largest |g| in the other.
+
+    The latter is 0 where a slope is not a number.
+    """
+    bends = lanes[0]
+    steepest = lanes[1]
     for start in range(0, len(f), BLOCK):
         count = min(BLOCK, len(f) - start)
         values = f[start : start + count]
@@ -293,7 +301,9 @@ def _add_bends(
         for k in range(count):
             x = values[k]
             m = _curvature(kind, x, firsts[k], seconds[k], numbers)
-            lane[k] += (m if m < STEEP else STEEP) * (x * x)
+            bends[k] += (m if m < STEEP else STEEP) * (x * x)
+            steep = abs(_slope(kind, x, firsts[k], seconds[k], numbers))
+            steepest[k] = steep if steep > steepest[k] else steepest[k]
 
 
 @compiled

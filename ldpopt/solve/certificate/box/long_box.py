@@ -14,6 +14,7 @@ from ldpopt.closed_form.rows import is_long
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.bounds.competitors import domain_of, ends_of, reach_of_box
 from ldpopt.solve.certificate.bounds.dual import usable
+from ldpopt.solve.certificate.bounds.evidence import is_lost
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.box.total_prices import (
     Bound,
@@ -59,7 +60,8 @@ def least_stake(formulation: Formulation, start: FrequencyEstimate, point: Array
 
     A convex loss is at least L(f) - g·f + ½ Σ m_v f_v² at 0, with curvatures m that hold between 0
     and f. So the bound is ½ Σ m_v f_v²: it needs no value of the loss, and does not vanish with the
-    slopes. None for short vectors, several, other losses, and where L(0) is infinite.
+    slopes. None for short vectors, several, other losses, where L(0) is infinite, and where the
+    slopes are lost, as in ``vanishes``.
     """
     if point.ndim > 1 or not is_long(start.d):
         return None
@@ -70,10 +72,13 @@ def least_stake(formulation: Formulation, start: FrequencyEstimate, point: Array
     first, last = domain_of(formulation.loss, start)
     if not first < 0 < last:
         return None
-    formula = formula_of(formulation.loss, Point(start, point, (0.0, 0.0)))
+    around = Point(start, point, (0.0, 0.0))
+    formula = formula_of(formulation.loss, around)
     if formula is None or formula.kind == box_kernels.LOGARITHMS:
         return None
-    return box_kernels.bend(formula, point)
+    size, steepest = box_kernels.stake(formula, point)
+    farthest = max(around.largest, -around.smallest)
+    return None if is_lost(steepest, farthest) else size
 
 
 def _of_trial(
