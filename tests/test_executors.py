@@ -78,6 +78,14 @@ def test_workers_leave_interrupts_to_the_parent_and_share_the_cores():
     assert threads == str(max(1, os.cpu_count() // 2))
 
 
+@pytest.fixture
+def interruptible():
+    """Let interruptions raise, also where the tests run in the background and ignore them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def starts_a_worker(_, arguments, *__):
     """Return whether a program that is started is a worker, and not what keeps count of them."""
     return "--multiprocessing-fork" in arguments
@@ -89,6 +97,7 @@ def starts_a_worker(_, arguments, *__):
     [(util, "spawnv_passfds", starts_a_worker), (SpawnProcess, "start", lambda _: True)],
     ids=["spawned", "started"],
 )
+@pytest.mark.usefixtures("interruptible")
 def test_an_interruption_waits_until_a_worker_has_started(place, name, counts, monkeypatch, capfd):
     call = getattr(place, name)
     workers = []
