@@ -257,6 +257,17 @@ def test_indices_that_were_written_to_are_not_served_again():
     assert_allclose(problem.at(RAW).constraints[-1].violation(RAW), 0.3)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("reference", [[0.5, 0.5, 0.0], [0.4, 0.3, 0.3], [1e-300, 0.5, 0.5]])
+@pytest.mark.parametrize("loss", [LeastSquares(), losses.KLTo([0.3, 0.3, 0.4])], ids=repr)
+@pytest.mark.parametrize("f", [[0.5, 0.25, 0.25], [1.0, 0.0, 0.0], [1e-320, 0.5, 0.5]], ids=str)
+def test_divergences_that_overflow_print_no_warning_of_numpy(reference, loss, f):
+    problem = Problem(loss, [*SIMPLEX, Near(reference, 0.1, "kl")])
+    certificate = certify(problem, [0.6, 0.3, 0.1], f)
+    assert not certificate.is_optimal(1e-8, relative=True)
+    assert certificate.duals
+
+
 def test_threads_share_nothing_at_whose_value_violations_are_measured():
     problem = Problem(LeastSquares(), [*SIMPLEX, Custom(lambda f: cp.norm(f - CENTRE) <= 0.1)])
     with ThreadPoolExecutor(1) as pool:

@@ -370,6 +370,7 @@ def _wrongs(case: Case, solution: Any, rng: np.random.Generator) -> Iterator[str
             f"and a violation of {certificate.violation:.2g} in a size of {certificate.size:.2g}"
         )
     lowest = float(problem.loss.value(best, estimate))
+    outside = _gained_outside(certificate)
     for name, other, blind in _competitors(case, solution, rng):
         value = float(problem.loss.value(other, estimate))
         if not np.isfinite(value):
@@ -378,8 +379,22 @@ def _wrongs(case: Case, solution: Any, rng: np.random.Generator) -> Iterator[str
             yield f"{name} is better by {lowest - value:.2g}, the scale is {scale:.2g}"
         gap = float(certify(problem, estimate, other).gap)
         missing = (value - lowest) - gap
-        if missing > (WORSE + blind) * scale + 1e-12 * abs(value):
+        if missing > (WORSE + blind) * scale + outside + 1e-12 * abs(value):
             yield f"the gap of {name} is {gap:.3g}, it loses {value - lowest:.3g}"
+
+
+def _gained_outside(certificate: Any) -> float:
+    """Return by how much an answer that is outside by rounding may be better than all inside.
+
+    Each constraint yields its multiplier times its violation.
+    """
+    parts = (
+        certificate.sum_multiplier,
+        certificate.bound_multipliers,
+        certificate.row_multipliers,
+    )
+    prices = sum(float(np.abs(np.nan_to_num(part)).sum()) for part in parts)
+    return float(certificate.violation) * prices
 
 
 def _competitors(

@@ -387,7 +387,9 @@ def certify(
         )
     if exact:
         return exact_certificate(problem, start, point)
-    return _certificate(problem, start, point, partial(find_minimum, start))
+    # What overflows proves nothing, and the reason says so.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _certificate(problem, start, point, partial(find_minimum, start))
 
 
 def _certificate(
@@ -475,7 +477,8 @@ def _multipliers(
     """Return what a certificate computes when it is read."""
     d = point.shape[-1]
     region = problem.region(d)
-    explanation = evidence.explain()
+    with np.errstate(over="ignore", invalid="ignore"):
+        explanation = evidence.explain()
     return Multipliers(
         explanation.stationarity,
         explanation.complementarity,

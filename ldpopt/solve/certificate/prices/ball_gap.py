@@ -241,9 +241,10 @@ def proof_at(near: float, case: Case, enough: Array | float) -> Proof:
         # Outside the ball the second may be negative: each is rounded on its own.
         rounding = 4 * EPS * (bound.gap + np.abs(paid))
         proved = np.maximum(bound.gap + paid + rounding, 0.0)
+        rounded_away = usable(mu * of_ball.rounding)
     # NaN, of multipliers that are not finite, proves nothing.
     gap = np.where(np.isnan(proved), np.inf, proved)
-    return Proof(gap, usable(mu * of_ball.rounding), normal, mu, turned, bound.mu)
+    return Proof(gap, rounded_away, normal, mu, turned, bound.mu)
 
 
 def mixed(tangent: Minorant) -> MixedLoss:
