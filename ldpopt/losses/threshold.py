@@ -108,7 +108,10 @@ class HardThreshold(Loss):
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return f - f̃ on the support of f, and 0 at the values that the support keeps at zero."""
         # A step away from zero costs its price at once: no slope outweighs that.
-        return np.where(f != 0, f - estimate.frequencies, 0.0)
+        slope = f - estimate.frequencies
+        # In place: a choice of one of two arrays takes several times as long.
+        slope *= f != 0
+        return slope
 
     def majorant(self, f: Array, estimate: FrequencyEstimate) -> SupportedLeastSquares:
         """Return the squared distance on the support of f, the convex part that is certified."""

@@ -140,7 +140,10 @@ class Formulation:
     @property
     def varies(self) -> bool:
         """Whether the problem depends on parameters or functions whose values may change."""
-        return self.loss.varies or any(constraint.varies for constraint in self.constraints)
+        for constraint in self.constraints:
+            if constraint.varies:
+                return True
+        return self.loss.varies
 
     def at(
         self,
