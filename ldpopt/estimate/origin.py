@@ -18,6 +18,7 @@ from ldpopt.errors import (
 )
 from ldpopt.estimate.noise import Noise
 from ldpopt.estimate.rawness import are_uncorrected
+from ldpopt.estimate.units import LARGE, PERCENT, sum_to_about
 from ldpopt.frames import numbers_of
 from ldpopt.printable import counted
 from ldpopt.protocol import PureProtocol
@@ -30,9 +31,6 @@ _LOG_RARE = 32.0
 
 # What shows that numbers are in another unit than shares of 1.
 _BEYOND = 1.1  # times the largest raw estimate there is: rounding, and shifts to a sum of 1
-_PERCENT = 100.0
-_AROUND_ONE = 0.5  # how far noise may move a sum, relative to it
-_LARGE = 10  # whole numbers of toys are smaller
 
 # Shares of reports have a sum that estimates, rounded to multiples of 1/n, have with a probability
 # below 2e⁻²⁰, about 4e-9. Estimates that are not rounded are told apart exactly.
@@ -57,7 +55,7 @@ def checked_frequencies(frequencies: ArrayLike, oracle: object | None) -> Array:
     # A column of a table is one vector. Trials of one value, as of a tree of one node, are no
     # shares that sum to 1.
     is_column = values.shape[-1] == 1 and values.size > 1
-    if is_column and abs(values.sum() - 1) <= _AROUND_ONE:
+    if is_column and sum_to_about(1, values.sum()):
         warn(
             f"these frequencies have the shape {values.shape}, {values.size} trials of one value: "
             "if they are one vector, pass values.ravel()"
@@ -90,14 +88,14 @@ def warn_of_scaled(frequencies: Array, n: int, oracle: PureProtocol) -> None:
         return
     with np.errstate(over="ignore"):
         sums = frequencies.sum(axis=-1)
-    if np.all(np.abs(sums / _PERCENT - 1) <= _AROUND_ONE):
+    if sum_to_about(PERCENT, sums):
         remedy = "if they are percent, divide them by 100"
-    elif _LARGE <= largest <= n and np.all(
+    elif LARGE <= largest <= n and np.all(
         (frequencies >= 0) & (frequencies == np.rint(frequencies))
     ):
         warn_of_counts()
         return
-    elif _LARGE <= largest <= n and np.all(np.abs(sums / n - 1) <= _AROUND_ONE):
+    elif LARGE <= largest <= n and sum_to_about(n, sums):
         remedy = f"if they are numbers of users, divide them by n = {n:,}"
     else:
         return

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from ldpopt import validate
 from ldpopt.errors import ImplausibleUnitWarning, warn
 from ldpopt.estimate.noise import Noise
+from ldpopt.estimate.units import AROUND, sum_to_about
 
-_AROUND = 0.5  # how far noise may move shares of 1, and their sum, that are certainly such
 _ERRORS = 10.0  # standard errors: no threshold of significance is higher, in any domain
 
 
@@ -33,10 +33,8 @@ def checked_threshold(
         return number
     is_noisy = noise is not None and number <= _ERRORS * np.max(noise.sd)
     sums = frequencies.sum(axis=-1)
-    are_shares = np.all((frequencies >= -_AROUND) & (frequencies <= 1 + _AROUND)) and np.all(
-        np.abs(sums - 1) <= _AROUND
-    )
-    if are_shares and not is_noisy:
+    are_in_range = np.all((frequencies >= -AROUND) & (frequencies <= 1 + AROUND))
+    if are_in_range and sum_to_about(1, sums) and not is_noisy:
         warn(
             f"{what} is {number:g}, and these frequencies are shares of 1 that sum to "
             f"{np.ravel(sums)[0]:.6g}: {number:g} % is {number / 100:g}",

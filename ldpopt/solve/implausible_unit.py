@@ -11,13 +11,11 @@ from ldpopt import validate
 from ldpopt.errors import ImplausibleUnitWarning, warn
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.origin import warn_of_counts
+from ldpopt.estimate.units import LARGE, PERCENT, sum_to_about
 from ldpopt.solve.formulation import Formulation, Region
 
-_PERCENT = 100.0
 _NEAR = 1.0  # totals that percents may be off: rounding, of up to 1 %
-_AROUND_ONE = 0.5  # how far noise may move the sum of frequencies that are certainly shares of 1
 _WHOLE = 2.0**53  # of doubles: beyond, all are whole numbers
-_LARGE = 10.0  # totals, and at least 10: vectors of toys such as (1, 0, 2) have smaller sums
 
 
 def warn_of_unit(problem: Formulation, start: FrequencyEstimate) -> None:
@@ -40,17 +38,17 @@ def warn_of_unit(problem: Formulation, start: FrequencyEstimate) -> None:
     if total is None or total <= 0 or d < 2:
         return
     # Shares of 1 are shares with and without noise.
-    if total == _PERCENT or (total == start.n and total > _LARGE):
+    if total == PERCENT or (total == start.n and total > LARGE):
         _warn_of_total(f, total)
     # Bounds of some values alone are stated for these: that of all may stand for none.
     if 0 < region.upper_count < d:
         _warn_of_bounds(region, total, start.labels)
     # Of d numbers >= 0 with the sum s the squares have a sum of s²/d at least.
-    if start.has_noise or d * np.vdot(f, f) < _LARGE**2:
+    if start.has_noise or d * np.vdot(f, f) < LARGE**2:
         return
     sums = f.sum(axis=-1)
-    is_large = np.asarray((sums >= _LARGE * max(total, 1.0)) & (f.min(axis=-1) >= 0))
-    is_percent = is_large & (np.abs(sums - _PERCENT * total) <= _NEAR * total)
+    is_large = np.asarray((sums >= LARGE * max(total, 1.0)) & (f.min(axis=-1) >= 0))
+    is_percent = is_large & (np.abs(sums - PERCENT * total) <= _NEAR * total)
     if is_percent.any():
         trial = validate.first(is_percent)
         where = f" in {validate.trial(trial)}" if trial else ""
@@ -66,7 +64,7 @@ def warn_of_unit(problem: Formulation, start: FrequencyEstimate) -> None:
 def _warn_of_total(f: NDArray[np.float64], total: float) -> None:
     """Warn of a total in percent or of counts beside frequencies that sum to about 1."""
     sums = f.sum(axis=-1)
-    if np.all(np.abs(sums - 1) <= _AROUND_ONE):
+    if sum_to_about(1, sums):
         warn(
             f"the problem states a total of {total:g}, and these frequencies sum to "
             f"{np.ravel(sums)[0]:.6g}: if they are shares of 1, state SumsTo(1)",
@@ -79,10 +77,10 @@ def _warn_of_groups(f: NDArray[np.float64], totals: NDArray[np.float64]) -> None
     stated = totals.sum()
     sums = f.sum(axis=-1)
     # A group that is all values states the total of the problem, which has a look of its own.
-    if len(totals) < 2 or stated < _LARGE or not np.all(np.abs(sums - 1) <= _AROUND_ONE):
+    if len(totals) < 2 or stated < LARGE or not sum_to_about(1, sums):
         return
     remedy = "if they are percent, divide them by 100"
-    if stated > _PERCENT + _NEAR:
+    if stated > PERCENT + _NEAR:
         remedy = "if they are numbers of users, divide them by the number of all users"
     warn(
         f"the totals of groups sum to {stated:g}, and these frequencies to "
@@ -95,7 +93,7 @@ def _warn_of_bounds(region: Region, total: float, labels: Sequence[str] | None) 
     """Warn of upper bounds in percent: all are above the total, which no value exceeds."""
     bounded = np.flatnonzero(np.isfinite(region.upper))
     bounds = region.upper[bounded]
-    is_percent = np.all((bounds > total) & (bounds <= _PERCENT * total))
+    is_percent = np.all((bounds > total) & (bounds <= PERCENT * total))
     if is_percent and region.lower.min() >= 0:
         place = int(bounded[0])
         name = f"value {place}" if labels is None else repr(labels[place])
