@@ -1,8 +1,10 @@
 """One problem, two paths: closed forms against solvers, and what is refused."""
 
 import functools
+import gc
 import itertools
 import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -348,6 +350,17 @@ def test_explain_names_the_path_that_solve_takes(problem):
     solution = problem.solve(estimate)
     assert problem.explain(estimate).startswith(f"{solution.path}: ")
     assert solution.solver in problem.explain(estimate)
+
+
+def test_a_plan_and_its_arrays_end_with_the_last_name_for_it():
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(1.0)])
+    estimate = FrequencyEstimate([0.5, 0.2, -0.01])
+    gc.disable()
+    try:
+        plan = weakref.ref(problem.plan(estimate))
+        assert plan() is None
+    finally:
+        gc.enable()
 
 
 def test_explain_covers_a_problem_without_constraints():

@@ -123,7 +123,12 @@ class Formulation:
     @property
     def convex(self) -> bool:
         """Whether the loss and all constraints are convex."""
-        return self.loss.convex and all(constraint.convex for constraint in self.constraints)
+        return self.loss.convex and self.has_convex_set
+
+    @property
+    def has_convex_set(self) -> bool:
+        """Whether all constraints are convex."""
+        return all(constraint.convex for constraint in self.constraints)
 
     @property
     def is_settled(self) -> bool:

@@ -121,10 +121,12 @@ class Planner:
             try:
                 return Outcome(match.evaluate())
             except PrecisionError as error:
-                return _trial_by_trial(plan, start, request.accuracy, error)
+                # A plan of its own: one that holds itself would keep the arrays of every solve
+                # until Python looks for circles.
+                failed = Plan(*_by_form(formulation, match), again=again)
+                return _trial_by_trial(failed, start, request.accuracy, error)
 
-        plan = Plan(*_by_form(formulation, match), run, again)
-        return plan
+        return Plan(*_by_form(formulation, match), run, again)
 
     def _by_algorithm(
         self, formulation: Formulation, start: FrequencyEstimate, request: Request
@@ -174,7 +176,7 @@ class Planner:
     def _conic(self, formulation: Formulation, start: FrequencyEstimate, request: Request) -> Plan:
         # With path="conic" the constraint itself raises the error, in its cone form.
         is_free = request.solver is None and request.path == "auto"
-        if is_free and not _has_convex_set(formulation):
+        if is_free and not formulation.has_convex_set:
             return _nowhere(formulation)
         # Not looked up: every installation has the default one.
         solver = solvers.DEFAULT_SOLVER
@@ -283,7 +285,7 @@ def _by_form(formulation: Formulation, match: Match) -> tuple[Path, str, Formula
 
 def _takes_solver(formulation: Formulation, d: int) -> bool:
     """Return whether a solver may take the place of a closed form, and needs no minutes for it."""
-    return d <= LARGEST and formulation.loss.convex and _has_convex_set(formulation)
+    return d <= LARGEST and formulation.convex
 
 
 def _trial_by_trial(
@@ -340,17 +342,13 @@ def _without_steps(formulation: Formulation, request: Request) -> Plan | None:
     return nowhere if request.solver in (None, convex_concave.NAME) else None
 
 
-def _has_convex_set(formulation: Formulation) -> bool:
-    return all(constraint.convex for constraint in formulation.constraints)
-
-
 def _has_convex_steps(formulation: Formulation, start: FrequencyEstimate) -> bool:
     """Return whether convex-concave steps, if the loss needs them, can be solved by some path.
 
     Solvers take convex sets only. On others every step needs a closed form, which depends on the
     kinds of loss and constraints alone: that of the first step stands for all.
     """
-    if formulation.loss.convex or _has_convex_set(formulation):
+    if formulation.loss.convex or formulation.has_convex_set:
         return True
     # Any point will do: the kinds of loss and constraints are the same for all.
     uniform = np.full(start.frequencies.shape, 1 / start.d)

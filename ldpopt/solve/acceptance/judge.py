@@ -171,8 +171,8 @@ def _quick_bound(
     tolerance: float,
 ) -> SizedGap | None:
     """Return a bound by the slopes at the point of a closed form on more than a box, or None."""
-    is_convex = formulation.constraints == formulation.convex_constraints
-    if plan.path != "closed-form" or not is_convex or formulation.is_separate(start.d):
+    is_tied = not formulation.is_separate(start.d)
+    if plan.path != "closed-form" or not is_tied or not formulation.has_convex_set:
         return None
     quick = None
     # Of kinks that several values share ``box`` knows more slopes than the others.
@@ -210,7 +210,7 @@ def _bound(
             return of_slopes
         _, gap, terms = box.bound(formulation, start, point, enough)
         return SizedGap(gap, terms)
-    is_convex = formulation.constraints == formulation.convex_constraints
+    is_convex = formulation.has_convex_set
     bound: SizedGap | None = None
     # Multipliers that follow from the gradient come first, also for the points of solvers: they
     # take no program.

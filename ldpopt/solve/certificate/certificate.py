@@ -494,12 +494,10 @@ def _evidence(
     problem: Formulation, start: FrequencyEstimate, point: Array, find_minimum: Elsewhere
 ) -> Evidence:
     """Return gap and multipliers by the way that the set allows."""
-    relaxed = problem
-    if problem.convex_constraints != problem.constraints:
-        relaxed = Formulation(problem.loss, problem.convex_constraints)
+    if problem.has_convex_set:
+        return _convex_evidence(problem, start, point, find_minimum)
+    relaxed = Formulation(problem.loss, problem.convex_constraints)
     evidence = _convex_evidence(relaxed, start, point, find_minimum)
-    if relaxed is problem:
-        return evidence
     gap = few_values.best_of_all_supports(problem, start, point)
     if gap is None:
         return evidence

@@ -24,7 +24,10 @@ def slope_of(loss: Loss, start: FrequencyEstimate, point: Array) -> Array:
 
 def plain_slope(loss: Loss, start: FrequencyEstimate, point: Array) -> Array:
     """Return the gradient as the loss computes it, in an array that may be written to."""
-    return np.require(loss.gradient(point, start), np.float64, ["C", "W"])
+    slope = loss.gradient(point, start)
+    # One look, where ``require`` takes as long as a gradient of a thousand values.
+    is_usual = slope.flags.carray and slope.dtype == np.float64
+    return slope if is_usual else np.require(slope, np.float64, ["C", "W"])
 
 
 def swept_slope(loss: Loss, start: FrequencyEstimate, point: Array) -> tuple[Array, float] | None:
