@@ -120,7 +120,7 @@ def evidence_beside(
         )
         if beside is not None and (best is None or beside.gap < best.gap):
             best = beside
-        if best is not None and best.gap <= sufficient * around.size:
+        if best is not None and best.gap <= max(sufficient, TARGET) * around.size:
             break
     if best is None:
         return None

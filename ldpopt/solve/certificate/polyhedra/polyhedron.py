@@ -245,7 +245,8 @@ def _of_mixed(
     Programs take numpy's value of the loss, in which differences may be wrong by ``value_error``.
     """
     by_tangents = None if around is None else _beside(around, rows, source, bounds, sufficient)
-    enough = 0.0 if around is None else sufficient * around.size
+    # A program proves no smaller gap than this: its own search ends there.
+    enough = 0.0 if around is None else max(sufficient, TARGET) * around.size
     if by_tangents is not None and by_tangents.gap <= enough:
         return by_tangents
     if len(tangent.f) >= LONG_FOR_PROGRAMS:
