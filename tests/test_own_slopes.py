@@ -162,6 +162,34 @@ def test_the_cones_of_a_loss_are_in_no_program_for_a_ball(monkeypatch):
     assert exponential == [0]
 
 
+def test_a_loss_that_is_straight_at_outliers_takes_one_program_for_a_ball(monkeypatch):
+    y = vector(D)
+    problem = Problem(losses.Custom(lambda f, y: cp.sum(cp.huber(f - y, 0.005))), SETS["ball"])
+    f = problem.solve(y).frequencies
+    is_straight = np.abs(f - y) > 0.005
+    assert 5 < is_straight.sum() < D - 5
+    programs = []
+    solve = ConicProgram.solve
+    monkeypatch.setattr(ConicProgram, "solve", lambda *_: programs.append(1) or solve(*_))
+    certificate = certify(problem, y, f)
+    assert certificate.gap <= PROMISED * certificate.scale
+    assert len(programs) == 1
+
+
+@pytest.mark.parametrize("name", ["exp", "log_sum_exp"])
+def test_a_proof_as_close_as_a_program_s_ends_the_search(name, monkeypatch):
+    problem = Problem(loss_of(name), SETS["ball"])
+    y = vector(D)
+    f = problem.solve(y).frequencies
+
+    def refuse(*_):
+        raise AssertionError("the program of all cones is solved")
+
+    monkeypatch.setattr(cone, "evidence", refuse)
+    certificate = certify(problem, y, f)
+    assert certificate.gap <= PROMISED * certificate.scale
+
+
 def test_rows_that_leave_a_ball_out_get_one_look(monkeypatch):
     looks = []
     proof = polyhedron._proof

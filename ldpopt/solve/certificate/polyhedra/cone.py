@@ -109,7 +109,9 @@ def evidence_beside(
     # The program's prices stay.
     no_rows = sparse.csr_array((0, len(f)))
     best: own_slopes.Beside | None = None
-    for point in cones.multipliers(around.here.gradient, f, around.steep):
+    # Of a straight loss the slope stays, so that the curved constraint alone decides where the
+    # minimum is.
+    for point in cones.multipliers(around.here.gradient, f, around.bend):
 
         def prove(tangent: Tangent, *_: Any, point: Multipliers = point) -> own_slopes.Proved:
             proof = cones.proved(tangent.slope, tangent.error, f, point)

@@ -129,8 +129,12 @@ class Surroundings(NamedTuple):
         The point, and value and gradient there.
     is_sum
         Whether the loss seems to be a sum over values.
+    bend
+        About the second derivatives by each value alone; 0 where the loss is straight, or seems so
+        beside rounding.
     steep
-        About the second derivatives by each value alone.
+        The same, and the largest of them where a value has none: such a value takes no step worth
+        the name, and counts little for prices.
     size
         What a gap is relative to: about ``Certificate.scale``.
     """
@@ -139,6 +143,7 @@ class Surroundings(NamedTuple):
     f: Array
     here: Enclosure
     is_sum: bool
+    bend: Array
     steep: Array
     size: float
 
@@ -153,13 +158,15 @@ class Surroundings(NamedTuple):
             return None
         step = _DIFFERENCE * np.maximum(np.abs(f), float(np.mean(np.abs(f))))
         is_sum = _is_sum_over_values(enclosed, f, here, step)
-        steep = _second_derivatives(enclosed, f, here, is_sum=is_sum)
-        if steep is None:
+        bend = _second_derivatives(enclosed, f, here, is_sum=is_sum)
+        steepest = float(np.max(bend))
+        if not 0 < steepest < np.inf:
             return None
+        steep = np.where(bend > 0, bend, steepest)
         at_zero = enclosed(np.zeros(f.shape))
         stake = 0.0 if at_zero is None else abs(here.value - at_zero.value)
         size = abs(here.value) + float(absolute_sum(here.gradient, f)) + stake
-        return cls(enclosed, f, here, is_sum, steep, size)
+        return cls(enclosed, f, here, is_sum, bend, steep, size)
 
 
 def known_at(loss: Loss, estimate: FrequencyEstimate, f: Array) -> Enclosure | None:
@@ -268,10 +275,8 @@ def _is_sum_over_values(enclosed: Enclosed, f: Array, here: Enclosure, step: Arr
     return not np.any(is_changed & ~is_moved)
 
 
-def _second_derivatives(
-    enclosed: Enclosed, f: Array, here: Enclosure, *, is_sum: bool
-) -> Array | None:
-    """Return about the second derivatives by each value alone, all positive; None if none is."""
+def _second_derivatives(enclosed: Enclosed, f: Array, here: Enclosure, *, is_sum: bool) -> Array:
+    """Return about the second derivatives by each value alone, 0 where none is known."""
     mean = float(np.mean(np.abs(f)))
     steps = [_DIFFERENCE * np.maximum(np.abs(f), part * mean) for part in _LEAST]
     if not is_sum:
@@ -279,7 +284,7 @@ def _second_derivatives(
         # divided by less than their own steps. Beside 0 there may be no loss on the other side.
         step = np.full(f.shape, _DIFFERENCE * mean)
         steps = [np.where((np.arange(len(f)) % 2 == 0) | (np.abs(f) <= step), step, -step)]
-    steep = np.full(f.shape, -np.inf)
+    bend = np.zeros(f.shape)
     # Logarithms bend most at the smallest values. Where a step that is small beside these is lost
     # in rounding, the one before counts.
     for step in steps:
@@ -290,12 +295,8 @@ def _second_derivatives(
         rise = there.gradient - here.gradient
         is_sure = np.sign(step) * rise > _SURE * (there.gradient_error + here.gradient_error)
         with np.errstate(all="ignore"):
-            steep = np.where(is_sure, rise / (beside - f), steep)
-    steepest = float(np.max(steep))
-    if not 0 < steepest < np.inf:
-        return None
-    # A flat value takes no step worth the name, and counts little for prices.
-    return np.where(steep > 0, steep, steepest)
+            bend = np.where(is_sure, rise / (beside - f), bend)
+    return bend
 
 
 def _stepped(at: Array, step: Array, limits: Box) -> Array:
