@@ -23,6 +23,8 @@ from ldpopt.constraints import (
     custom,
 )
 from ldpopt.losses import KullbackLeibler, LeastAbsolute, LeastSquares
+from ldpopt.solve.certificate.bounds.intervals import Box
+from ldpopt.solve.certificate.cones import cone_gap
 from ldpopt.solve.certificate.cones.compiled_problem import compiled_set
 from ldpopt.solve.certificate.polyhedra import polyhedron, rows
 from ldpopt.solve.formulation import Formulation
@@ -211,6 +213,25 @@ def kept_by(problem, monkeypatch):
 def test_a_set_is_compiled_once_for_the_proofs_of_all_estimates(monkeypatch):
     problem = Problem(LeastSquares(), [*SIMPLEX, *two_balls(0.1)])
     assert len(kept_by(problem, monkeypatch)) == 1
+
+
+def test_what_solvers_take_of_a_set_is_put_together_once_per_bounds(monkeypatch):
+    ranges = []
+    propagate = cone_gap.propagate
+    monkeypatch.setattr(cone_gap, "propagate", lambda *_: ranges.append(1) or propagate(*_))
+    problem = Problem(LeastSquares(), [*SIMPLEX, *two_balls(0.1)])
+    kept_by(problem, monkeypatch)
+    assert len(ranges) == 1
+
+
+def test_what_is_kept_of_a_set_is_not_for_other_bounds():
+    source = rows.RowsOfTrials(Formulation(LeastSquares(), [*SIMPLEX, *two_balls(0.1)]), 6)
+    stated = source.stated_in(1.0)
+    unit = Box(np.zeros(6), np.ones(6))
+    kept = stated.set_within(unit)
+    assert stated.set_within(Box(np.zeros(6), np.ones(6))) is kept
+    half = stated.set_within(Box(np.zeros(6), np.full(6, 0.2)))
+    assert_array_equal(half.box.upper[half.columns], np.full(6, 0.2))
 
 
 def test_what_another_value_of_a_parameter_states_is_compiled_anew(monkeypatch):

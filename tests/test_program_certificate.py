@@ -20,7 +20,7 @@ from ldpopt.solve.certificate.bounds.exact_sums import column_totals, product_to
 from ldpopt.solve.certificate.bounds.intervals import Box, Empty
 from ldpopt.solve.certificate.cones import convex_program
 from ldpopt.solve.certificate.cones.compiled_problem import compiled_problem, compiled_set
-from ldpopt.solve.certificate.cones.cone_gap import cone_gap
+from ldpopt.solve.certificate.cones.cone_gap import ConeSet
 from ldpopt.solve.certificate.cones.cone_ranges import contract
 from ldpopt.solve.certificate.cones.conic_program import ConicProgram, Multipliers
 from ldpopt.solve.certificate.cones.convex_program import certify_program
@@ -481,7 +481,8 @@ def test_a_steep_coordinate_hides_nothing(f, largest):
     forms = [s >= 0, cp.sum(s) == 1.0, s[0] == 0.3]
     gradient = STEEP * (f - START)
     error = np.abs(gradient) * 2.0**-52
-    gap = cone_gap(gradient, error, f, 1.0, np.zeros(4), np.ones(4), compiled_set(s, forms), s)
+    stated = ConeSet.of(compiled_set(s, forms), s, np.zeros(4), np.ones(4))
+    gap = stated.gap(gradient, error, f, 1.0)
     best = np.array([0.3, 0.6, 0.1, 0.0])
     true = np.sum(STEEP * (f - best) * (f + best - 2 * START)) / 2
     assert true - 1e-15 <= gap.gap <= largest
@@ -509,7 +510,8 @@ def test_gaps_on_cones_are_small_at_the_minimum(build):
     nearest = cp.Problem(cp.Minimize(cp.sum_squares(s - start)), forms)
     nearest.solve(solver="CLARABEL", tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
     f = s.value
-    result = cone_gap(f - start, 1e-16, f, 1.0, np.zeros(6), np.ones(6), compiled_set(s, forms), s)
+    stated = ConeSet.of(compiled_set(s, forms), s, np.zeros(6), np.ones(6))
+    result = stated.gap(f - start, 1e-16, f, 1.0)
     assert 0 <= result.gap <= 1e-9
     assert result.reason == ""
 
@@ -518,11 +520,11 @@ def test_gaps_without_bounds_say_why():
     s = cp.Variable(2)
     free = (np.full(2, -np.inf), np.full(2, np.inf))
     half = compiled_set(s, [s[0] + s[1] <= 1])
-    result = cone_gap(np.array([1.0, 0.0]), 0.0, np.zeros(2), 0.0, *free, half, s)
+    result = ConeSet.of(half, s, *free).gap(np.array([1.0, 0.0]), 0.0, np.zeros(2), 0.0)
     assert result.gap == np.inf
     assert "frequency" in result.reason
     nothing = compiled_set(s, [s[0] >= 1, s[0] <= 0])
-    empty = cone_gap(np.ones(2), 0.0, np.zeros(2), 0.0, *free, nothing, s)
+    empty = ConeSet.of(nothing, s, *free).gap(np.ones(2), 0.0, np.zeros(2), 0.0)
     assert "contradict" in empty.reason
 
 

@@ -15,7 +15,8 @@ with r = (g, 0) + Aᵀz, and s and t in ranges that all points of the set have.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -92,6 +93,7 @@ class ConeSet:
     columns: slice
     box: Box | None
     compiled: CompiledProblem
+    _units_by_size: dict[float, Units] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def stated(
@@ -112,7 +114,10 @@ class ConeSet:
     def of(
         cls, compiled: CompiledProblem, variable: cp.Variable, lower: Array, upper: Array
     ) -> ConeSet:
-        """Return compiled constraints on a variable of shape (d,) that is in lower … upper too."""
+        """Return compiled constraints on a variable of shape (d,) that is in lower … upper too.
+
+        Bounds are infinite where none is known.
+        """
         stated = cls.stated(compiled, variable, lower, upper)
         program = stated.program
         ranges: Box | None
@@ -132,7 +137,19 @@ class ConeSet:
         modulus: Array | float,
         sufficient: float = TARGET,
     ) -> ConeGap:
-        """Return the gap at f; see ``cone_gap``."""
+        """Return an upper bound of max g·(f - s) - ½ m ‖f - s‖² over s in the set.
+
+        Parameters
+        ----------
+        gradient, gradient_error
+            g up to an error, shape (d,) or a number.
+        f
+            The point, in the set or not.
+        modulus
+            m >= 0, a number or shape (d,).
+        sufficient
+            The search for better multipliers ends at a gap of this size, relative to Σ |g_v f_v|.
+        """
         if self.box is None:
             return self._nothing("the constraints contradict each other")
         if not np.isfinite(gradient).all():
@@ -142,7 +159,7 @@ class ConeSet:
         tangent = self._tangent(gradient, gradient_error)
         target = sufficient * float(np.abs(gradient) @ np.abs(f))
         solvable = self._solvable(tangent, f, modulus)
-        units = self._units(solvable, f)
+        units = self._units(f)
 
         def solve(tolerance: float) -> Multipliers | None:
             solved = solvable.solve(tolerance, units)
@@ -169,7 +186,7 @@ class ConeSet:
         assert self.box is not None
         tangent = self._tangent(gradient, 0.0)
         solvable = self._solvable(tangent, f, steepness)
-        solved = solvable.solve(_TIGHT, self._units(solvable, f))
+        solved = solvable.solve(_TIGHT, self._units(f))
         if solved is None:
             return
         point = self._at(f, solved)
@@ -196,7 +213,7 @@ class ConeSet:
         """
         tangent = self._tangent(gradient, 0.0)
         solvable = self._solvable(tangent, f, modulus)
-        units = self._units(solvable, f)
+        units = self._units(f)
         size = len(solvable.linear)
         nothing = Box(np.full(size, -np.inf), np.full(size, np.inf))
         solved = explaining(solvable, lambda tolerance: solvable.solve(tolerance, units), nothing)
@@ -227,11 +244,17 @@ class ConeSet:
         error[self.columns] = gradient_error
         return replace(self.program, quadratic=None, linear=slope, linear_error=error)
 
-    def _units(self, solvable: ConicProgram, f: Array) -> Units:
-        """Return the units of a program: frequencies of a million values are small numbers."""
-        sizes = np.zeros(len(solvable.linear))
-        sizes[self.columns] = float(np.mean(np.abs(f))) or 1.0
-        return solvable.units_near(sizes)
+    def _units(self, f: Array) -> Units:
+        """Return the units of the program: frequencies of a million values are small numbers."""
+        # Units are powers of two: few for all points of a set.
+        size = float(np.exp2(np.round(np.log2(float(np.mean(np.abs(f))) or 1.0))))
+        units = self._units_by_size.get(size)
+        if units is None:
+            sizes = np.zeros(len(self.program.linear))
+            sizes[self.columns] = size
+            units = self._with_bounds.units_near(sizes)
+            self._units_by_size[size] = units
+        return units
 
     def _at(self, f: Array, solved: Multipliers) -> Multipliers:
         """Return f with a solver's auxiliary variables, and the multipliers of the set's rows.
@@ -247,15 +270,16 @@ class ConeSet:
 
     def _attained(self, s: Array, gradient: Array, f: Array, modulus: Array | float) -> float:
         """Return g·(f - s) - ½ m ‖f - s‖², and 0 where a solver's numbers are beyond all others."""
-        step = np.where(self._is_open(), f - s, 0.0)
+        step = np.where(self._is_open, f - s, 0.0)
         # Of values that are held the modulus may be infinite.
         bend = np.where(step == 0, 0.0, modulus)
         with np.errstate(over="ignore", invalid="ignore"):
             attained = float(gradient @ step - (bend * step) @ step / 2)
         return attained if np.isfinite(attained) else 0.0
 
+    @cached_property
     def _is_open(self) -> NDArray[np.bool_]:
-        """Return which frequencies can have more than one value."""
+        """Which frequencies can have more than one value."""
         assert self.box is not None
         lower, upper = self.box.lower[self.columns], self.box.upper[self.columns]
         rounding = 16 * EPS * (np.abs(lower) + np.abs(upper))
@@ -269,19 +293,32 @@ class ConeSet:
         """
         from scipy import sparse
 
+        # A value that can only be 0 has an infinite modulus.
+        bend = np.where(self._is_open, modulus, 0.0)
+        slope = tangent.linear.copy()
+        slope[self.columns] = np.where(self._is_open, slope[self.columns], 0.0) - bend * f
+        quadratic = None
+        if bend.any():
+            curvature = np.zeros(len(slope))
+            curvature[self.columns] = bend
+            quadratic = sparse.diags_array(curvature, format="csc")
+        return replace(self._with_bounds, quadratic=quadratic, linear=slope)
+
+    @cached_property
+    def _with_bounds(self) -> ConicProgram:
+        """The program with the bounds of the frequencies as rows; without an objective."""
+        from scipy import sparse
+
         assert self.box is not None
         lower, upper = self.box.lower[self.columns], self.box.upper[self.columns]
-        is_open = self._is_open()
-        # A value that can only be 0 has an infinite modulus.
-        bend = np.where(is_open, modulus, 0.0)
-        slope = tangent.linear.copy()
-        slope[self.columns] = np.where(is_open, slope[self.columns], 0.0) - bend * f
+        is_open = self._is_open
         program = self.program
-        numbers = np.arange(len(slope))[self.columns]
+        size = len(program.linear)
+        numbers = np.arange(size)[self.columns]
         fixed = numbers[~is_open]
         below = numbers[np.isfinite(lower) & is_open]
         above = numbers[np.isfinite(upper) & is_open]
-        unit = sparse.eye_array(len(slope), format="csr")
+        unit = sparse.eye_array(size, format="csr")
         bounds = sparse.vstack([unit[fixed], -unit[below], unit[above]], format="csr")
         values = np.concatenate(
             [self.box.lower[fixed], -self.box.lower[below], self.box.upper[above]]
@@ -291,17 +328,12 @@ class ConeSet:
             [program.matrix[:first], bounds, program.matrix[first:]], format="csc"
         )
         right = np.concatenate([program.right[:first], values, program.right[first:]])
-        quadratic = None
-        if bend.any():
-            curvature = np.zeros(len(slope))
-            curvature[self.columns] = bend
-            quadratic = sparse.diags_array(curvature, format="csc")
         cones = replace(
             program.cones,
             zero=first + len(fixed),
             nonneg=program.cones.nonneg + len(below) + len(above),
         )
-        return ConicProgram(quadratic, slope, matrix, right, cones)
+        return ConicProgram(None, np.zeros(size), matrix, right, cones)
 
     def _nothing(self, reason: str) -> ConeGap:
         """Return that no gap is known."""
@@ -334,36 +366,3 @@ def _with_reach(program: ConicProgram, box: Box, columns: slice) -> Box:
         return box
     # Nothing is minimised, so that every level cuts nothing off.
     return bounded(program, box, np.clip(solved.x, box.lower, box.upper), 1.0)
-
-
-def cone_gap(
-    gradient: Array,
-    gradient_error: Array | float,
-    f: Array,
-    modulus: Array | float,
-    lower: Array,
-    upper: Array,
-    compiled: CompiledProblem,
-    variable: cp.Variable,
-    sufficient: float = TARGET,
-) -> ConeGap:
-    """Return an upper bound of max g·(f - s) - ½ m ‖f - s‖² over s in a set that cvxpy states.
-
-    Parameters
-    ----------
-    gradient, gradient_error
-        g up to an error, shape (d,) or a number.
-    f
-        The point, in the set or not.
-    modulus
-        m >= 0, a number or shape (d,).
-    lower, upper
-        Bounds of s that hold beside the constraints; infinite where none is known.
-    compiled, variable
-        Convex constraints, from ``compiled_set``, and the cvxpy variable of shape (d,) in them.
-    sufficient
-        The search for better multipliers ends at a gap of this size, relative to Σ |g_v f_v|.
-    """
-    return ConeSet.of(compiled, variable, lower, upper).gap(
-        gradient, gradient_error, f, modulus, sufficient
-    )

@@ -21,7 +21,7 @@ from ldpopt.solve.certificate.bounds.evidence import (
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.bounds.minorant import KinkedLoss, Minorant, MixedLoss, Tangent
 from ldpopt.solve.certificate.box.box import bound_multipliers
-from ldpopt.solve.certificate.cones.cone_gap import TARGET, ConeGap, ConeSet, cone_gap
+from ldpopt.solve.certificate.cones.cone_gap import TARGET, ConeGap, ConeSet
 from ldpopt.solve.certificate.cones.conic_program import Multipliers
 from ldpopt.solve.certificate.cones.convex_program import certify_program
 from ldpopt.solve.certificate.polyhedra.row_programs import bounds_of
@@ -71,7 +71,7 @@ def evidence(
     bounds
         The bounds that have multipliers.
     sufficient
-        As in ``cone_gap``.
+        As in ``ConeSet.gap``.
     """
     d = len(tangent.f)
     limits = Box(rows.limits.lower[:d], rows.limits.upper[:d])
@@ -103,7 +103,7 @@ def evidence_beside(
     f = around.f
     stated = source.stated_in(1.0)
     limits = Box(rows.limits.lower[: len(f)], rows.limits.upper[: len(f)])
-    cones = ConeSet.of(stated.compiled, stated.variable, *limits)
+    cones = stated.set_within(limits)
     if cones.box is None:
         return None
     # The program's prices stay.
@@ -214,15 +214,8 @@ def no_multipliers(source: RowsOfTrials) -> tuple[list[Array], ...]:
 
 def _of_tangent(tangent: Tangent, limits: Box, stated: StatedRows, sufficient: float) -> _Proof:
     """Return the proof of a smooth loss."""
-    result = cone_gap(
-        tangent.slope,
-        tangent.error,
-        tangent.f,
-        tangent.modulus,
-        *limits,
-        stated.compiled,
-        stated.variable,
-        sufficient,
+    result = stated.set_within(limits).gap(
+        tangent.slope, tangent.error, tangent.f, tangent.modulus, sufficient
     )
     return _of_cones(result)
 

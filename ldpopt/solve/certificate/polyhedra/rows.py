@@ -16,6 +16,7 @@ from ldpopt.losses import Loss
 from ldpopt.solve.certificate.bounds.competitors import propagated, reach
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.cones.compiled_problem import CompiledProblem, compiled_set
+from ldpopt.solve.certificate.cones.cone_gap import ConeSet
 from ldpopt.solve.certificate.cones.conic_program import Multipliers
 from ldpopt.solve.certificate.prices.forests import Forest, bounds_along, forest_of
 from ldpopt.solve.formulation import Formulation
@@ -93,6 +94,7 @@ class StatedRows:
         self.values = self.variable if unit == 1 else unit * self.variable
         self.linear = row_forms(_of_values(system, d), self.values, 1)
         self.of_curved = [member.cone_form(self.values) for member in curved]
+        self._within: tuple[Box, ConeSet] | None = None
 
     @property
     def forms(self) -> list[cp.Constraint]:
@@ -103,6 +105,17 @@ class StatedRows:
     def compiled(self) -> CompiledProblem:
         """What cvxpy makes of the forms, without an objective: often longer than a proof."""
         return compiled_set(self.variable, self.forms)
+
+    def set_within(self, limits: Box) -> ConeSet:
+        """Return the set of the forms and of bounds beside them; the last one is kept.
+
+        What solvers take of it depends on no estimate, and often takes longer than a proof.
+        """
+        before = self._within
+        if before is None or not _are_equal(before[0], limits):
+            before = (limits, ConeSet.of(self.compiled, self.variable, *limits))
+            self._within = before
+        return before[1]
 
 
 class RowsOfTrials:
