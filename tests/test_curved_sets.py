@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from ldpopt import Problem, certify, losses, oracles
+from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
 from ldpopt.constraints import (
     Bounds,
     Constraint,
@@ -26,6 +26,7 @@ from ldpopt.losses import KullbackLeibler, LeastAbsolute, LeastSquares
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.cones import cone_gap
 from ldpopt.solve.certificate.cones.compiled_problem import compiled_set
+from ldpopt.solve.certificate.cones.conic_program import ConicProgram
 from ldpopt.solve.certificate.polyhedra import polyhedron, rows
 from ldpopt.solve.formulation import Formulation
 from tests.tolerances import CERTIFIED, OBJECTIVE
@@ -222,6 +223,23 @@ def test_what_solvers_take_of_a_set_is_put_together_once_per_bounds(monkeypatch)
     problem = Problem(LeastSquares(), [*SIMPLEX, *two_balls(0.1)])
     kept_by(problem, monkeypatch)
     assert len(ranges) == 1
+
+
+def test_a_solver_s_point_that_is_better_by_what_is_proved_ends_the_search(monkeypatch):
+    """The point is off by what its solver left: no multipliers prove a smaller gap."""
+    programs = []
+    solve = ConicProgram.solve
+    monkeypatch.setattr(ConicProgram, "solve", lambda *_: programs.append(1) or solve(*_))
+    rng = np.random.default_rng(2)
+    raw = rng.dirichlet(np.ones(64)) + rng.normal(0, 0.02, 64)
+    estimate = FrequencyEstimate(raw, n=10_000, oracle=oracles.OUE(1.0, 64), is_raw=True)
+    smooth = Custom(lambda f: [cp.sum_squares(cp.diff(f)) <= 0.001])
+    problem = Problem(losses.BinomialMLE(), [*SIMPLEX, smooth])
+    f = problem.solve(estimate).frequencies
+    programs.clear()
+    certificate = certify(problem, estimate, f)
+    assert 0 < certificate.gap <= CERTIFIED * certificate.scale
+    assert len(programs) == 1
 
 
 def test_what_is_kept_of_a_set_is_not_for_other_bounds():

@@ -293,6 +293,25 @@ def test_certificates_of_a_stack_compile_their_set_once(bound, monkeypatch):
     assert numbers[0] == numbers[1] > 0
 
 
+def test_a_step_out_of_a_curved_constraint_is_the_last(monkeypatch):
+    steps = []
+    newton_step = polish_module._newton_step
+    monkeypatch.setattr(
+        polish_module, "_newton_step", lambda *_: steps.append(1) or newton_step(*_)
+    )
+    ball = Custom(lambda f: [cp.norm(f - 1 / D) <= 0.05])
+    raw = np.array([0.5, 0.3, 0.2, 0.1, -0.05, -0.05, 0.0])
+    f = Problem(LeastSquares(), [*SIMPLEX, ball]).solve(raw).frequencies
+    assert_allclose(np.linalg.norm(f - 1 / D), 0.05, atol=SOLVER["CLARABEL"])
+    assert len(steps) == 1
+    # One that does not hold leaves the others their steps.
+    steps.clear()
+    far = Custom(lambda f: [cp.norm(f - 1 / D) <= 5.0])
+    solution = Problem(LeastSquares(), [*SIMPLEX, far]).solve(raw)
+    assert solution.certificate.is_optimal(1e-15)
+    assert len(steps) > 1
+
+
 @pytest.mark.filterwarnings("ignore:invalid value")  # of roots of negative numbers
 @pytest.mark.parametrize("root", [lambda f: cp.sum(cp.sqrt(f)), cp.geo_mean], ids=["sum", "mean"])
 def test_a_point_where_a_constraint_is_not_defined_is_no_better(root):

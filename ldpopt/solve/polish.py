@@ -9,13 +9,14 @@ wrong sign no longer does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.constraints import Linear
+from ldpopt.constraints import Constraint, Linear
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate import certify
 from ldpopt.solve.certificate.bounds.competitors import domain_of_all, stated
@@ -87,7 +88,7 @@ def polish(formulation: Formulation, start: FrequencyEstimate, outcome: Outcome)
         if part is not formulation:
             source = RowsOfTrials(part, start.d)
         rows = source.of(loss, estimate)
-        better = _polished(part, estimate, points[trial], rows)
+        better = _polished(part, estimate, points[trial], rows, source.curved)
         if better is not None and _is_as_feasible(formulation, better, points[trial]):
             polished[trial] = better
     return replace(outcome, frequencies=_better_of(formulation, start, polished, points))
@@ -154,14 +155,22 @@ class _Face:
 
 
 def _polished(
-    formulation: Formulation, estimate: FrequencyEstimate, point: Array, rows: Rows
+    formulation: Formulation,
+    estimate: FrequencyEstimate,
+    point: Array,
+    rows: Rows,
+    curved: Sequence[Constraint],
 ) -> Array | None:
-    """Return the minimiser near a point, or None if the steps do not settle."""
+    """Return the minimiser near a point, or None if the steps do not settle.
+
+    None is returned as soon as a step leads out of a curved constraint: then this one holds.
+    """
     if rows.system.matrix.shape[1] > len(point):
         return None
     bounds = _bounds(formulation, estimate, point, rows.limits)
     f = np.clip(point, bounds.lower, bounds.upper)
     face = _face_of(formulation, estimate, f, rows, bounds)
+    near = _NEAR * frequency_unit(f)
     for _ in range(_MAX_STEPS):
         f = np.where(face.low, bounds.lower, np.where(face.high, bounds.upper, f))
         newton = _newton_step(formulation, estimate, f, rows, face)
@@ -171,6 +180,8 @@ def _polished(
         still = np.max(np.abs(step)) <= _STILL * max(1.0, float(np.max(np.abs(f))))
         length, blocking = _longest(f, step, rows, bounds, face)
         f = f + length * step
+        if any(float(one.violation(f)) > near for one in curved):
+            return None
         # A step of rounding may point out of the set, and then nothing is in its way.
         if length < 1 and not still:
             _add(face, blocking, rows)

@@ -177,10 +177,9 @@ def best(
             continue
         # Near the target a round that gains little shows that the point is not better.
         is_still = value <= _NEAR * target and value > _GAIN * before
-        # The point of a solver that gave up may be better because it is no point of the set.
-        attained = [0.0 if point.is_last else point.attained for point in points]
-        is_explained = value <= _EXPLAINED * max(attained)
-        if value <= target or is_still or is_explained:
+        if any(_explains(point, value) for point in points):
+            return Best(*kept, points)
+        if value <= target or is_still:
             break
         before = value
     if kept is None:
@@ -188,6 +187,15 @@ def best(
     if kept[1].value > target:
         kept = _smallest_rise(program, box, curvature, _simpler(points), kept)
     return Best(*kept, points)
+
+
+def _explains(point: Multipliers, rise: float) -> bool:
+    """Return whether a solver's point is better by so much that no multipliers prove much less."""
+    if not point.is_last:
+        return rise <= _EXPLAINED * point.attained
+    # The point of a solver that gave up may be better because it is no point of the set. Where it
+    # is better by just what is proved, both are right.
+    return rise <= _BEYOND * point.attained and point.attained <= _BEYOND * rise
 
 
 def _smallest_rise(
