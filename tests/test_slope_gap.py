@@ -143,11 +143,26 @@ def test_the_violation_of_a_ball_is_what_the_ball_states(ball, share, raw):
     assert (measured.violation > 0) == (ball.violation(f) > 0)
 
 
-def test_of_values_at_zero_the_ball_measures_its_violation_itself():
+@pytest.mark.parametrize("scale", [0.9, 1.0, 2.0])
+def test_values_at_zero_add_their_reference_to_a_divergence(scale, raw):
+    f = scale * np.where(PLACES == 2, 0.0, LAST)
+    ball = Near(LAST, 0.11, "kl")
+    measured = slope_gap(Problem(SQUARES, [*SIMPLEX, ball]), FrequencyEstimate(RAW[0]), f).measured
+    if raw.ndim > 1:
+        assert measured is None
+        return
+    assert_allclose(measured.violation, ball.violation(f), rtol=1e-12, atol=1e-15)
+    assert (measured.violation > 0) == (ball.violation(f) > 0) == (scale == 2.0)
+
+
+@pytest.mark.parametrize("value", [1e-3, -1e-3])
+def test_where_a_divergence_is_infinite_the_ball_measures_its_violation_itself(value):
     f = np.where(PLACES == 2, 0.0, LAST)
-    for ball in (Near(SPARSE, 0.02, "kl"), Near(LAST, 0.01, "kl")):
-        problem = Problem(SQUARES, [*SIMPLEX, ball])
-        assert slope_gap(problem, FrequencyEstimate(RAW[0]), f).measured is None
+    # A reference of 0 has no value above it, and none is below 0.
+    f[4] = value
+    ball = Near(SPARSE, 0.02, "kl")
+    problem = Problem(SQUARES, [*SIMPLEX, ball])
+    assert slope_gap(problem, FrequencyEstimate(RAW[0]), f).measured is None
 
 
 class Stricter(Near):

@@ -226,14 +226,14 @@ def _long_facing(cut: Constraint, f: Array, some: Array) -> _LongFacing:
         return _LongFacing(rule, lambda *_: float(row.distance), row.is_equation)
     reference = ball.reference
     if ball.norm == "kl":
-        normal, are_numbers, size = log_ratios(f, reference)
+        normal, are_numbers, are_zeros, size = log_ratios(f, reference)
 
         def slack(turned: Turned, chosen: Callable[[slice], Array]) -> float:
             further = 0.0 if are_numbers else _further(normal, f, reference, chosen)
             return ball.radius - size + further - turned.along
 
-        # Where all logarithms are numbers no value is 0 or below it.
-        distance = (lambda turned: turned.along + size) if are_numbers else None
+        # A value of 0 adds its reference to the distance, and the others have logarithms.
+        distance = (lambda turned: turned.along + size) if are_zeros else None
         rule = normal_kernels.rule(normal_kernels.LOGARITHM, normal, 1.0)
         return _LongFacing(rule, slack, distance=distance)
     if ball.norm == 2:

@@ -74,10 +74,21 @@ def normal_of(ball: Ball, f: Array, near: float) -> Normal:
 
 
 class LogRatios(NamedTuple):
-    """log(f/r), NaN where that is no number; whether all are numbers; and Σ r."""
+    """The normal of a divergence at a long vector.
+
+    Attributes
+    ----------
+    vector
+        log(f/r), NaN where that is no number.
+    are_numbers, are_zeros
+        Whether all are numbers, and whether f is 0 at all others.
+    size
+        Σ r.
+    """
 
     vector: Array
     are_numbers: bool
+    are_zeros: bool
     size: float
 
 
@@ -85,6 +96,7 @@ def log_ratios(f: Array, reference: Array) -> LogRatios:
     """Return the normal of a divergence at a long vector."""
     result = np.empty(f.shape)
     are_numbers = True
+    are_zeros = True
     size = 0.0
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for _, (logs, value, r) in parts_of(result, f, reference):
@@ -96,7 +108,8 @@ def log_ratios(f: Array, reference: Array) -> LogRatios:
             if not is_finite.all():
                 logs[~is_finite] = np.nan
                 are_numbers = False
-    return LogRatios(result, are_numbers, size)
+                are_zeros &= not value[~is_finite].any()
+    return LogRatios(result, are_numbers, are_zeros, size)
 
 
 class Slack(NamedTuple):
