@@ -77,15 +77,48 @@ def outside_domain(node: Node) -> float:
     while nodes:
         part = nodes.pop()
         nodes.extend(part.args)
-        # By names, of classes that have moved between versions of cvxpy.
-        kind = type(part).__name__
-        if kind in ("Power", "PowerApprox"):
-            exponent = float(getattr(part.p, "value", part.p))
+        if _is_power(part):
+            exponent = exponent_of(part)
             if not takes_negative_numbers(exponent):
                 distance = max(distance, _below_zero(part.args[0], has_pole=exponent < 0))
-        elif kind == "quad_over_lin":
+        elif type(part).__name__ == "quad_over_lin":
             distance = max(distance, _below_zero(part.args[1], has_pole=True))
     return distance
+
+
+def _is_power(node: Node) -> bool:
+    """Return whether a node is a power with an exponent that is a number."""
+    # By names, of classes that have moved between versions of cvxpy.
+    return type(node).__name__ in ("Power", "PowerApprox")
+
+
+def exponent_of(power: Node) -> float:
+    """Return the exponent of a power."""
+    return float(getattr(power.p, "value", power.p))
+
+
+def _takes_power_cone(node: Node) -> bool:
+    """Return whether a solver knows a node by cones of x, 1 and x^p."""
+    return _is_power(node) and not node.is_constant() and exponent_of(node) not in (0, 1, 2)
+
+
+def bases_of(node: Node) -> list[cp.Expression]:
+    """Return the bases x of all powers x^p that take power cones, inner powers first."""
+    bases = [base for argument in node.args for base in bases_of(argument)]
+    return [*bases, node.args[0]] if _takes_power_cone(node) else bases
+
+
+def with_bases_in_units(node: Node, units: Iterator[float]) -> Node:
+    """Return an expression in which each power x^p is unit^p (x/unit)^p, for units of ``bases_of``.
+
+    The cone of x, 1 and x^p has no unit of its own in which all three are near 1.
+    """
+    arguments = [with_bases_in_units(argument, units) for argument in node.args]
+    unit = next(units) if _takes_power_cone(node) else 1.0
+    if unit != 1:
+        return unit ** exponent_of(node) * node.copy([arguments[0] / unit])
+    is_changed = any(new is not old for new, old in zip(arguments, node.args, strict=True))
+    return node.copy(arguments) if is_changed else node
 
 
 def takes_negative_numbers(exponent: float) -> bool:

@@ -11,9 +11,10 @@ from ldpopt import FrequencyEstimate, Parameter, Problem, certify, losses, oracl
 from ldpopt.constraints import Bounds, Near, NonNegative, SumsTo
 from ldpopt.constraints import Custom as CustomConstraint
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
+from ldpopt.expressions import bases_of, with_bases_in_units
 from ldpopt.solve.paths import conic
 from ldpopt.solve.status import Status
-from tests.tolerances import SOLVER, SUM
+from tests.tolerances import ROUNDING, SOLVER, SUM
 
 D = 6
 SIMPLEX = [NonNegative(), SumsTo(1.0)]
@@ -283,6 +284,52 @@ def test_a_loss_that_vanishes_on_the_set_is_optimal_everywhere(name):
     assert solution.status == "optimal"
     assert solution.certificate.is_optimal(1e-9, relative=True)
     assert solution.certificate.scale < 1e-200
+
+
+POWERS = {
+    "fourth": lambda f, y: cp.sum((f - y) ** 4),
+    "third": lambda f, y: cp.sum(cp.abs(f - y) ** 3),
+    "of a power": lambda f, y: cp.sum((1e3 + (512 * (f - y)) ** 4) ** 1.5),
+    "two": lambda f, y: cp.sum((f - y) ** 4) + 512.0**-4 * cp.sum((512 * f + 4) ** 4),
+    "with others": lambda f, y: 1e-3 * cp.sum_squares(f - y) - 1e-9 * cp.sum(cp.sqrt(f)),
+}
+
+
+@pytest.mark.parametrize("name", POWERS)
+def test_powers_of_small_deviations_are_solved_in_units_of_their_bases(name):
+    """In units of 1 a fourth power of 1/512 is lost below the tolerances of all solvers."""
+    d = 512
+    y = np.random.default_rng(0).dirichlet(np.ones(d))
+    y = y + np.random.default_rng(1).normal(0, 1 / d, d)
+    ball = CustomConstraint(lambda f: [cp.norm(f - 1 / d) <= 0.4 / d**0.5])
+    solution = Problem(losses.Custom(POWERS[name]), [*SIMPLEX, ball]).solve(y)
+    assert solution.status is Status.OPTIMAL
+    # By the first solver alone.
+    assert solution.solver == "CLARABEL"
+
+
+@pytest.mark.parametrize("name", POWERS)
+def test_a_loss_with_bases_in_units_is_the_same(name):
+    f = cp.Variable(4)
+    y = np.array([0.5, -0.25, 0.125, 0.75])
+    stated = POWERS[name](f, y)
+    bases = bases_of(stated)
+    units = [2.0**-8, 2.0**4][: len(bases)]
+    scaled = with_bases_in_units(stated, iter(units))
+    assert scaled.is_convex()
+    f.value = np.array([0.25, 0.5, 1.0, 0.125])
+    assert_allclose(scaled.value, stated.value, rtol=ROUNDING)
+    for base, in_unit, unit in zip(bases, bases_of(scaled), units, strict=True):
+        assert_allclose(in_unit.value, base.value / unit, rtol=ROUNDING)
+    assert scaled.curvature == stated.curvature
+    # What is in the unit 1 stays the same object.
+    assert with_bases_in_units(stated, iter([1.0, 1.0])) is stated
+
+
+def test_losses_without_powers_have_no_units_of_bases():
+    f = cp.Variable(3)
+    for stated in (cp.sum_squares(f), cp.sum(f**1), cp.sum(cp.exp(f)), cp.sum(cp.Constant(2) ** 3)):
+        assert bases_of(stated) == []
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1e12])

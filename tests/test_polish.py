@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import cvxpy as cp
@@ -32,10 +33,12 @@ from ldpopt.losses import (
     LeastSquares,
     WeightedLeastSquares,
 )
+from ldpopt.losses import Custom as CustomLoss
 from ldpopt.solve import polish as polish_module
 from ldpopt.solve.certificate.cones import compiled_problem
+from ldpopt.solve.paths.conic import ConicPath
 from ldpopt.solve.plan import Outcome
-from ldpopt.solve.polish import polish
+from ldpopt.solve.polish import polish, polished_by_differences
 from tests.tolerances import SOLVER
 
 D = 7
@@ -310,6 +313,60 @@ def test_a_step_out_of_a_curved_constraint_is_the_last(monkeypatch):
     solution = Problem(LeastSquares(), [*SIMPLEX, far]).solve(raw)
     assert solution.certificate.is_optimal(1e-15)
     assert len(steps) > 1
+
+
+OF_GRADIENTS = {
+    "fourth power": lambda f, y: cp.sum((f - y) ** 4),
+    "logistic": lambda f, y: cp.sum(cp.logistic(D * (f - y)) - D * (f - y) / 2),
+    "with squares": lambda f, y: cp.sum(cp.exp(f - y) - f) + cp.sum_squares(f - y),
+}
+NEARLY = np.array([0.31, 0.24, 0.2, 0.14, 0.08, 0.05, -0.02])
+
+
+@pytest.mark.parametrize("name", OF_GRADIENTS)
+@pytest.mark.parametrize("more", [[], POLYHEDRA["chain"], POLYHEDRA["pairs and row"]], ids=len)
+def test_own_losses_are_polished_by_differences_of_their_gradients(name, more):
+    problem = Problem(CustomLoss(OF_GRADIENTS[name]), [*SIMPLEX, *more])
+    best = problem.solve(NEARLY)
+    stated = problem.at(NEARLY)
+    start = stated.accept(NEARLY)
+    rough = np.abs(best.frequencies + 1e-5 * np.cos(np.arange(D)))
+    # All sets hold what is mixed with a point that they hold.
+    rough = np.where(best.frequencies > 1e-3, rough, best.frequencies)
+    rough /= rough.sum()
+    polished = polished_by_differences(stated, start, rough)
+    after = certify(stated, start, polished)
+    assert after.gap <= 1e-12 * after.scale
+    assert certify(stated, start, rough).gap > 100 * after.gap
+
+
+def test_a_rough_point_of_an_own_loss_needs_no_second_solver(monkeypatch):
+    problem = Problem(CustomLoss(OF_GRADIENTS["logistic"]), SIMPLEX)
+    solve = ConicPath.solve
+    calls = []
+
+    def roughly(*arguments):
+        calls.append(arguments)
+        outcome = solve(*arguments)
+        moved = outcome.frequencies + 1e-3 * np.array([1, -1, 0, 0, 0, 0, 0])
+        return replace(outcome, frequencies=moved)
+
+    monkeypatch.setattr(ConicPath, "solve", roughly)
+    solution = problem.solve(NEARLY)
+    assert solution.status == "optimal"
+    assert (solution.solver, len(calls)) == ("CLARABEL", 1)
+
+
+def test_what_has_formulas_or_ties_values_is_not_polished_by_differences():
+    tied = CustomLoss(lambda f, y: cp.sum_squares(cp.cumsum(f - y)))
+    for loss in (LeastSquares(), tied, CustomLoss(lambda f, y: cp.norm1(f - y))):
+        stated = Problem(loss, SIMPLEX).at(NEARLY)
+        start = stated.accept(NEARLY)
+        assert polished_by_differences(stated, start, np.abs(NEARLY)) is None
+    ball = Custom(lambda f: [cp.norm(f - 1 / D) <= 0.05])
+    stated = Problem(CustomLoss(OF_GRADIENTS["logistic"]), [*SIMPLEX, ball]).at(NEARLY)
+    start = stated.accept(NEARLY)
+    assert polished_by_differences(stated, start, np.full(D, 1 / D)) is None
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")  # of roots of negative numbers

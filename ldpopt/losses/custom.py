@@ -15,6 +15,7 @@ from ldpopt.adjustable import Values
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.expressions import (
+    bases_of,
     built,
     fingerprint,
     outside_domain,
@@ -27,6 +28,7 @@ from ldpopt.expressions import (
     warn_of_order,
     warn_of_tables,
     why_not_convex,
+    with_bases_in_units,
     without_constants,
 )
 from ldpopt.losses.base import Loss
@@ -43,6 +45,10 @@ _PROBE = 8
 
 # By how much the values of an expression of numbers and of one of parameters may differ.
 _ROUNDING = 1e-9
+
+# Units of bases are powers of 2 to this: most estimates share what is compiled, and powers of them
+# with exponents in quarters are exact.
+_COARSE = 4
 
 # How far outside of a function's domain rounding may leave a value, relative to the largest one.
 _AT_END = 1e-8
@@ -420,15 +426,33 @@ class StatedLoss(Loss):
         return self._open is None
 
     def constants(self, estimate: FrequencyEstimate) -> tuple[float, ...]:
-        """Return the unit in which the loss of equal frequencies is of order 1."""
+        """Return units in which the loss of equal frequencies, and bases of powers, are near 1."""
         uniform = np.full(estimate.d, 1 / estimate.d)
         first_trial = (0,) * (estimate.frequencies.ndim - 1)
         first = estimate[first_trial]
+        bases = self._units_of_bases(first)
         size = abs(float(self.value(uniform, first) - self.offset(first)))
         if not (np.isfinite(size) and size > 0):
-            return (1.0,)
+            return (1.0, *bases)
         # A power of ten, so that most estimates share what is compiled.
-        return (10.0 ** -math.floor(math.log10(size)),)
+        return (10.0 ** -math.floor(math.log10(size)), *bases)
+
+    def _units_of_bases(self, estimate: FrequencyEstimate) -> list[float]:
+        """Return how large the bases of powers are, as coarse powers of 2."""
+        varying, _ = without_constants(self._at(estimate))
+        bases = bases_of(varying)
+        if not bases:
+            return []
+        sizes = np.zeros(len(bases))
+        # A base may vanish at one of them, as a deviation from it.
+        for f in (np.full(estimate.d, 1 / estimate.d), estimate.frequencies):
+            self._f.save_value(f)
+            with np.errstate(all="ignore"):
+                here = [float(np.sqrt(np.mean(np.square(base.value)))) for base in bases]
+            sizes = np.fmax(sizes, here)
+        is_known = np.isfinite(sizes) & (sizes > 0)
+        exponents = np.log2(np.where(is_known, sizes, 1.0)) / _COARSE
+        return np.exp2(np.round(exponents) * _COARSE).tolist()  # type: ignore[no-any-return]
 
     def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
         """Return the unit."""
@@ -443,18 +467,19 @@ class StatedLoss(Loss):
         """Return what the function returned times the unit, with parameters or numbers for f̃."""
         import cvxpy as cp
 
-        (unit,) = constants
+        unit, *bases = constants
         if self._open is None:
             # All trials of a stack have the same noise.
             one = self._first.processed(data[0])
-            return unit * self.expression(f, one), []
+            return unit * with_bases_in_units(self.expression(f, one), iter(bases)), []
         # Not every atom makes constants of numbers when it is copied.
         numbers = [cp.Variable.cast_to_const(number) for number in data]
         replacements: dict[int, Any] = {self._f.id: f, self._y.id: numbers[0]}
         for parameter, number in zip(self._parameters, numbers[1:], strict=True):
             replacements[parameter.id] = number
         varying, _ = without_constants(self._open)
-        return unit * substituted(varying, replacements), []
+        stated = substituted(varying, replacements)
+        return unit * with_bases_in_units(stated, iter(bases)), []
 
     def __repr__(self) -> str:
         return repr(self.source)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.expressions import takes_negative_numbers
+from ldpopt.expressions import exponent_of, takes_negative_numbers
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -498,7 +498,7 @@ def _huber(node: Any, arguments: list[Ranges]) -> tuple[Ranges, Pull]:
 
 
 def _power(node: Any, arguments: list[Ranges]) -> tuple[Ranges, Pull]:
-    exponent = float(getattr(node.p, "value", node.p))
+    exponent = exponent_of(node)
     # Of other exponents cvxpy's function is infinite or without slope where a base is not positive.
     is_even = exponent > 1 and takes_negative_numbers(exponent)
 

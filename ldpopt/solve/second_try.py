@@ -16,6 +16,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.acceptance.judge import Judgement, judge
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.plan import Outcome, Plan, with_others
+from ldpopt.solve.polish import polished_by_differences
 from ldpopt.solve.status import Accuracy, Status
 
 
@@ -65,7 +66,7 @@ def improved(
         # Of a single vector it is known.
         if points.ndim > 1 and _is_optimal(formulation, estimate, first, plan, accuracy):
             continue
-        second = _optimal(formulation, estimate, plan, accuracy)
+        second = _optimal(formulation, estimate, first, plan, accuracy)
         if second is None:
             is_proved = False
         else:
@@ -82,9 +83,19 @@ def improved(
 
 
 def _optimal(
-    formulation: Formulation, estimate: FrequencyEstimate, plan: Plan, accuracy: Accuracy
+    formulation: Formulation,
+    estimate: FrequencyEstimate,
+    first: Outcome,
+    plan: Plan,
+    accuracy: Accuracy,
 ) -> Outcome | None:
     """Return the first optimal outcome of further tries for one trial, None if there is none."""
+    # The cheapest first.
+    if plan.path == "conic" and plan.tighter is not None:
+        point = polished_by_differences(formulation, estimate, first.frequencies)
+        outcome = None if point is None else replace(first, frequencies=point)
+        if outcome is not None and _is_optimal(formulation, estimate, outcome, plan, accuracy):
+            return outcome
     for solve in plan.further_tries:
         try:
             outcome = solve(estimate)

@@ -177,7 +177,8 @@ def best(
             continue
         # Near the target a round that gains little shows that the point is not better.
         is_still = value <= _NEAR * target and value > _GAIN * before
-        if any(_explains(point, value) for point in points):
+        # Where nothing is at stake the target is 0: then a rise is what rounding leaves.
+        if target > 0 and any(_explains(point, value) for point in points):
             return Best(*kept, points)
         if value <= target or is_still:
             break

@@ -158,7 +158,7 @@ class Surroundings(NamedTuple):
             return None
         step = _DIFFERENCE * np.maximum(np.abs(f), float(np.mean(np.abs(f))))
         is_sum = _is_sum_over_values(enclosed, f, here, step)
-        bend = _second_derivatives(enclosed, f, here, is_sum=is_sum)
+        bend = second_derivatives(enclosed, f, here, is_sum=is_sum)
         steepest = float(np.max(bend))
         if not 0 < steepest < np.inf:
             return None
@@ -275,7 +275,7 @@ def _is_sum_over_values(enclosed: Enclosed, f: Array, here: Enclosure, step: Arr
     return not np.any(is_changed & ~is_moved)
 
 
-def _second_derivatives(enclosed: Enclosed, f: Array, here: Enclosure, *, is_sum: bool) -> Array:
+def second_derivatives(enclosed: Enclosed, f: Array, here: Enclosure, *, is_sum: bool) -> Array:
     """Return about the second derivatives by each value alone, 0 where none is known."""
     mean = float(np.mean(np.abs(f)))
     steps = [_DIFFERENCE * np.maximum(np.abs(f), part * mean) for part in _LEAST]
