@@ -13,6 +13,7 @@ from ldpopt.constraints import Custom as CustomConstraint
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
 from ldpopt.expressions import bases_of, with_bases_in_units
 from ldpopt.solve.paths import conic
+from ldpopt.solve.programs.solver_data import reduced_problem
 from ldpopt.solve.status import Status
 from tests.tolerances import ROUNDING, SOLVER, SUM
 
@@ -324,6 +325,23 @@ def test_a_loss_with_bases_in_units_is_the_same(name):
     assert scaled.curvature == stated.curvature
     # What is in the unit 1 stays the same object.
     assert with_bases_in_units(stated, iter([1.0, 1.0])) is stated
+
+
+@pytest.mark.filterwarnings("ignore:pnorm with p=3 is being approximated")  # exactly
+def test_norms_are_stated_by_power_cones_to_solvers_that_have_them():
+    d = 256
+    y = np.random.default_rng(0).dirichlet(np.ones(d))
+    y = y + np.random.default_rng(1).normal(0, 5 / d, d)
+    problem = Problem(losses.Custom(lambda f, y: cp.norm(f - y, 3)), SIMPLEX)
+    solution = problem.solve(y)
+    assert (solution.status, solution.solver) == (Status.OPTIMAL, "CLARABEL")
+    stated = cp.Problem(cp.Minimize(cp.norm(cp.Variable(4) - y[:4], 3)))
+    for solver, count in (("CLARABEL", 4), ("QOCO", 0)):
+        _, program, _ = reduced_problem(stated, solver)
+        assert len(program.cone_dims.p3d) == count
+    # cvxpy's own way stays as it is.
+    data, _, _ = stated.get_problem_data("CLARABEL")
+    assert len(data["dims"].p3d) == 0
 
 
 def test_losses_without_powers_have_no_units_of_bases():

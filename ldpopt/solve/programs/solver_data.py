@@ -288,11 +288,32 @@ def reduced_problem(
         inverse = []
         # The last one makes the solver's data, which needs the rows in order first.
         for reduction in chain.reductions[:-1]:
+            _state_by_power_cones(reduction, chain.solver)
             if solver in SOLVERS and SOLVERS[solver].needs_signs:
                 _state_signs(reduction)
             program, needed = reduction.apply(program)
             inverse.append(needed)
     return chain, _formatted(program, chain.solver), inverse
+
+
+def _state_by_power_cones(reduction: Any, solver: Any) -> None:
+    """Let a reduction of cvxpy state norms and geometric means by power cones, if a solver has any.
+
+    By default it takes trees of second-order cones, of which some are nearly lines: for the 3-norm
+    of 256 values no solver had an accurate point, and a proof of 64 took fifty times as long.
+    """
+    from cvxpy.atoms.geo_mean import GeoMean, GeoMeanApprox
+    from cvxpy.atoms.pnorm import Pnorm, PnormApprox
+    from cvxpy.constraints import PowCone3D, PowConeND
+
+    methods = getattr(reduction, "cone_canon_methods", None)
+    if methods is None:
+        return
+    exact = ((PnormApprox, Pnorm, PowCone3D), (GeoMeanApprox, GeoMean, PowConeND))
+    taken = solver.SUPPORTED_CONSTRAINTS
+    chosen = {tree: methods[atom] for tree, atom, cone in exact if cone in taken}
+    # Of this one object alone: cvxpy's own table serves other problems too.
+    reduction.cone_canon_methods = {**methods, **chosen}
 
 
 def _state_signs(reduction: Any) -> None:
@@ -307,7 +328,6 @@ def _state_signs(reduction: Any) -> None:
     if methods is None:
         return
     signed = {atom: _signed(methods[atom]) for atom in (cp.abs, cp.norm1) if atom in methods}
-    # Of this one object alone: cvxpy's own table serves other problems too.
     reduction.cone_canon_methods = {**methods, **signed}
 
 
