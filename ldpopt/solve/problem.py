@@ -280,7 +280,8 @@ class Problem(_WithForms):
             ten times the total or more; and to 10 at least. With or without noise, if the total is
             100, or the number of reports, and the values sum to 1 within 0.5; and if some of the
             values, not all, have upper bounds, all these exceed the total, and no value may be
-            negative.
+            negative. If ``Near``, ``Smooth`` or ``Linear`` excludes nothing there, and its bound is
+            a number of percent: more than twice the total, up to a hundred times, with one decimal.
 
         Notes
         -----
