@@ -26,7 +26,7 @@ from ldpopt.estimate.origin import (
 )
 from ldpopt.estimate.rawness import are_surely_raw, is_shift
 from ldpopt.frames import Labelled, by_label, labels_of
-from ldpopt.immutable import Immutable
+from ldpopt.immutable import Immutable, called_as
 from ldpopt.protocol import PureProtocol
 
 Array = NDArray[np.float64]
@@ -60,6 +60,7 @@ def _in_order(what: str, values: ArrayLike, labels: Sequence[str] | None) -> Arr
     return values
 
 
+@called_as("FrequencyEstimate")
 class TracedFrequencies(Immutable):
     """Frequencies of d values with what is known of their origin.
 

@@ -16,7 +16,7 @@ from ldpopt.constraints import Constraint
 from ldpopt.constraints.base import Ball
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.immutable import closed
+from ldpopt.immutable import called_as, closed
 from ldpopt.losses import Loss
 from ldpopt.solve.own_classes import check_own_classes
 
@@ -68,6 +68,7 @@ class Region(NamedTuple):
     kinds: frozenset[type[Constraint]] | None
 
 
+@called_as("Problem")
 @dataclass(frozen=True)
 class Formulation:
     """A loss under constraints. Immutable, and equal to another one of the same parts.

@@ -23,6 +23,7 @@ from ldpopt.errors import (
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import NamedSets, Sets, named_sets
 from ldpopt.estimate.traced import warn_unless_raw_noise
+from ldpopt.immutable import called_as
 from ldpopt.losses import Loss
 from ldpopt.risks import Collection
 from ldpopt.solve import constrained_intervals, feasibility, parameter_path
@@ -51,6 +52,7 @@ Array = NDArray[np.float64]
 Measured = FrequencyEstimate | Sources | ArrayLike
 
 
+@called_as("Problem")
 @dataclass(frozen=True, repr=False)
 class _WithForms(Formulation):
     """A statement that knows the closed forms: a problem, or what it states at one moment.
