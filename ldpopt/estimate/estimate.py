@@ -52,7 +52,8 @@ class FrequencyEstimate(TracedFrequencies):
         The protocol of the reports; its d must match. May be left out like ``n``.
     noise
         Instead of ``oracle``, the noise given by hand: a ``Noise``, or variances of shape (d,)
-        of estimates whose errors are independent.
+        of estimates whose errors are independent. A covariance matrix is refused; that of
+        reports is known from ``n`` and ``oracle``.
     is_raw
         True if nothing was done to the frequencies since they were computed from counts, False
         if something was. If it is not stated, see the attribute ``is_raw``.
