@@ -257,9 +257,10 @@ class Problem(_WithForms):
             Whether a bar counts the trials that a solver has solved; by default on a terminal and
             in a notebook, after two seconds.
         **solver_options
-            Passed to the solver, over those settings; or to the iterative algorithm, which takes
-            ``max_steps``, ``tol`` (the gap in the loss's units at which it stops) and, for
-            likelihoods of reports, ``progress`` (called with step and gap).
+            Passed to the solver, over those settings, those in cvxpy's dictionary ``highs_options``
+            too; or to the iterative algorithm, which takes ``max_steps``, ``tol`` (the gap in the
+            loss's units at which it stops) and, for likelihoods of reports, ``progress`` (called
+            with step and gap).
 
         Raises
         ------
