@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from ldpopt import FrequencyEstimate, Parameter, Problem, postprocess
+from ldpopt import FrequencyEstimate, Parameter, Problem, certify, postprocess
 from ldpopt.constraints import Bounds, GroupTotals, Linear, Near, NonNegative, Smooth, SumsTo
 from ldpopt.errors import ImplausibleUnitWarning
 from ldpopt.losses import LeastSquares
@@ -46,6 +46,58 @@ def test_counts_as_integers_are_noticed_in_the_same_words():
         PROBLEM.solve([387, 402, 211])
     # Python shows a text once per line.
     assert len({str(warning.message) for warning in record}) == 1
+
+
+USERS = Problem(LeastSquares(), [SumsTo(1000), NonNegative()])
+OF_USERS = [500, 300, 210, -4]
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        USERS.solve,
+        USERS.minimise,
+        USERS.explain,
+        USERS.violation,
+        USERS.to_cvxpy,
+        lambda values: USERS.solve([values, values]),
+        lambda values: postprocess(values, USERS),
+        lambda values: certify(USERS, values, [500, 300, 200, 0]),
+        lambda values: Problem(LeastSquares(), [SumsTo(Parameter("users", 1000))]).solve(values),
+    ],
+)
+def test_integers_of_the_size_of_the_stated_total_are_in_its_unit(way, recwarn):
+    way(OF_USERS)
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("kind", ["Series", "DataFrame"])
+def test_integers_keep_their_labels_and_numbers(kind, recwarn):
+    pandas = pytest.importorskip("pandas", reason="pandas is an optional package")
+    start = USERS.solve(getattr(pandas, kind)(OF_USERS, list("abcd"))).start
+    assert start.labels == tuple("abcd")
+    assert start.frequencies.tolist() == OF_USERS
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("total", "values"),
+    [
+        (1, OF_USERS),
+        (1, [2, 0, -1]),
+        (0.5, [3, 1, 1]),
+        (None, OF_USERS),
+        (30, OF_USERS),  # above ten times the total
+        (1000, [9000, 8000, 7000]),
+    ],
+)
+def test_other_integers_are_counts(total, values):
+    stated = [] if total is None else [SumsTo(total)]
+    with pytest.warns(
+        ImplausibleUnitWarning, match=r"use oracle\.estimate\(counts, n\)$"
+    ) as record:
+        Problem(LeastSquares(), stated).solve(values)
+    assert all(warning.filename == __file__ for warning in record)
 
 
 def test_the_trial_of_a_stack_is_named():

@@ -67,6 +67,14 @@ def checked_frequencies(frequencies: ArrayLike, oracle: object | None) -> Array:
     return values
 
 
+def in_unit_of(total: float, frequencies: ArrayLike) -> Array:
+    """Return numbers as floats, unless they are integers far above a total, as counts may be."""
+    numbers = validate.array("frequencies", numbers_of(frequencies))
+    if numbers.size and numbers.max() >= LARGE * total:
+        return numbers
+    return numbers.astype(np.float64)
+
+
 def warn_of_counts() -> None:
     """Warn of frequencies that look like counts: one text, which Python shows once per line."""
     warn(

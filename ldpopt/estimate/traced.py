@@ -18,6 +18,7 @@ from ldpopt.estimate.origin import (
     checked_counts,
     checked_frequencies,
     checked_protocol,
+    in_unit_of,
     noise_of,
     number_of_reports,
     stated_rawness,
@@ -164,9 +165,18 @@ class TracedFrequencies(Immutable):
         return cls(frequencies, n, oracle, is_raw=True, labels=labels, method="base")
 
     @classmethod
-    def of(cls, estimate: Self | ArrayLike) -> Self:
-        """Return an estimate as it is, and plain frequencies as an estimate without noise."""
-        return estimate if isinstance(estimate, cls) else cls(estimate)
+    def of(cls, estimate: Self | ArrayLike, *, total: float | None = None) -> Self:
+        """Return an estimate as it is, and plain frequencies as an estimate without noise.
+
+        Integers above 1 have the warning of counts, unless they are of the size of the total, if
+        one is given: they are in its unit then.
+        """
+        if isinstance(estimate, cls):
+            return estimate
+        if total is not None and total > 1:
+            labels = labels_of(estimate)
+            return cls(in_unit_of(total, estimate), labels=labels)
+        return cls(estimate)
 
     @property
     def d(self) -> int:

@@ -280,11 +280,12 @@ class Problem(_WithForms):
         ImplausibleUnitWarning
             If values without noise look like percent or counts beside the problem's total: all are
             at least 0, and sum to a hundred times the total within 1 %, or all are whole and sum to
-            ten times the total or more; and to 10 at least. With or without noise, if the total is
-            100, or the number of reports, and the values sum to 1 within 0.5; and if some of the
-            values, not all, have upper bounds, all these exceed the total, and no value may be
-            negative. If ``Near``, ``Smooth`` or ``Linear`` excludes nothing there, and its bound is
-            a number of percent: more than twice the total, up to a hundred times, with one decimal.
+            ten times the total or more; and to 10 at least. If they are integers above 1, unless
+            all are less than ten times a total above 1. With or without noise, if the total is 100,
+            or the number of reports, and the values sum to 1 within 0.5; and if some of the values,
+            not all, have upper bounds, all these exceed the total, and no value may be negative. If
+            ``Near``, ``Smooth`` or ``Linear`` excludes nothing there, and its bound is a number of
+            percent: more than twice the total, up to a hundred times, with one decimal.
 
         Notes
         -----
@@ -312,7 +313,7 @@ class Problem(_WithForms):
         """Return the problem at this moment, and the estimate that it is about."""
         problem, estimate = about_one(self, measured)
         # One object for both: a loss keeps what it stated for the estimate that it was made for.
-        start = FrequencyEstimate.of(estimate)
+        start = problem.start_of(estimate)
         return problem.at(start), start
 
     def _solve(
@@ -407,7 +408,7 @@ class Problem(_WithForms):
         [0.5, 0.6, 0.7]
         """
         stated, about = about_one(self, estimate)
-        start = FrequencyEstimate.of(about)
+        start = stated.start_of(about)
         steps = parameter_path.values_along(stated.parameters(start), grids)
         # Values in order are near each other, and so are their solutions.
         running = Running(warm_start=True)
