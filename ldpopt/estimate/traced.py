@@ -22,6 +22,7 @@ from ldpopt.estimate.origin import (
     noise_of,
     number_of_reports,
     stated_rawness,
+    warn_of_processed,
     warn_of_scaled,
     warn_of_shares,
 )
@@ -110,6 +111,8 @@ class TracedFrequencies(Immutable):
         # What was processed may have any sum.
         if self._stated is not False and self.n is not None and self.oracle is not None:
             warn_of_shares(self.frequencies, self.n, self.oracle)
+            if self._stated:
+                warn_of_processed(self.frequencies, self.n, self.oracle)
         # Noise by hand may be in any unit, and a raw estimate has been looked at itself.
         if self.n is not None and self.oracle is not None and raw is None:
             warn_of_scaled(self.frequencies, self.n, self.oracle)
