@@ -205,7 +205,8 @@ class LdpoptWarning(UserWarning):
 class ImplausibleCountsWarning(LdpoptWarning):
     """Counts whose sum reports of the protocol practically never give: epsilon or n may be wrong.
 
-    Frequencies that are shares of reports, and no estimates yet, have it too.
+    Frequencies that are shares of reports, and no estimates yet, have it too, and so have those of
+    a method that are stated to be raw.
 
     The estimate is computed all the same. Toy counts in tests of arithmetic deserve this warning
     too: ignore its category there.

@@ -6,17 +6,19 @@ import difflib
 import inspect
 import sys
 from abc import ABCMeta
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import FrozenInstanceError
 from enum import Enum
 from functools import cached_property
 from numbers import Number
 from operator import is_
-from typing import Any, ClassVar, NamedTuple, NoReturn, Self
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self, TypeVar
 
 import numpy as np
 
 from ldpopt.errors import InvalidInputError, InvalidTypeError
+
+_Class = TypeVar("_Class", bound=type)
 
 
 class _Container(NamedTuple):
@@ -128,6 +130,23 @@ def _require_arguments(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any])
             if wrong not in signature.parameters and close:
                 hint = f": for {wrong}=..., did you mean {close[0]}=...?"
         raise InvalidTypeError(f"{cls.__name__}(): {error}{hint}") from None
+
+
+def called_as(name: str) -> Callable[[_Class], _Class]:
+    """Return a decorator of an internal base, whose methods users call by another class.
+
+    Python's errors about arguments state where a method was written: with it they state ``name``.
+    """
+
+    def named(cls: _Class) -> _Class:
+        for method in vars(cls).values():
+            # A class method holds its function.
+            function = getattr(method, "__func__", method)
+            if inspect.isfunction(function):
+                function.__qualname__ = f"{name}.{function.__name__}"
+        return cls
+
+    return named
 
 
 class Immutable(metaclass=SealsInstances):

@@ -132,6 +132,22 @@ def test_an_unknown_name_suggests_the_nearest():
         datasets.load("kosarek")
 
 
+@pytest.mark.parametrize("path", ["file.csv", "counts/mine", r"C:\mine", Path("mine")])
+def test_the_path_of_a_file_names_the_functions_that_read_one(path):
+    with pytest.raises(
+        InvalidInputError, match=r"unknown data set .* \(.*datasets\.read_counts\(path"
+    ):
+        datasets.load(path)
+
+
+@pytest.mark.parametrize("name", ["kosarek", "us cities", 7, None])
+def test_another_unknown_name_mentions_no_files(name):
+    with pytest.raises(InvalidInputError) as raised:
+        datasets.load(name)
+    assert "read_counts" not in str(raised.value)
+    assert not any(set(data_set) & set("./\\") for data_set in datasets.NAMES)
+
+
 def test_importing_the_package_loads_none_of_its_slow_dependencies():
     slow = "{'pooch', 'scipy.stats', 'scipy.optimize', 'pandas', 'requests'}"
     code = f"import sys, ldpopt.datasets; print({slow} & set(sys.modules))"

@@ -17,7 +17,12 @@ from ldpopt import (
     oracles,
     postprocess,
 )
-from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
+from ldpopt.errors import (
+    ImplausibleCountsWarning,
+    InvalidInputError,
+    InvalidTypeError,
+    LdpoptWarning,
+)
 from ldpopt.estimate import Noise
 from ldpopt.oracles import GRR, ORACLES, OUE, HadamardResponse
 from ldpopt.protocol import PureProtocol
@@ -464,7 +469,8 @@ def test_intervals_around_processed_numbers_would_cover_too_rarely():
 
     assert abs(coverage(raw) - level) < allowed
     assert abs(coverage(processed) - level) < allowed
-    wrong = FrequencyEstimate(processed.frequencies, noise=raw.noise, is_raw=True)
+    with pytest.warns(ImplausibleCountsWarning, match="is_raw=True, and none is negative"):
+        wrong = FrequencyEstimate(processed.frequencies, noise=raw.noise, is_raw=True)
     assert coverage(wrong) < level - 2 * allowed
     with pytest.raises(InvalidInputError, match="nothing shows"):
         coverage(FrequencyEstimate(processed.frequencies, data.n, oracle))

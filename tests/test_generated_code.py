@@ -67,7 +67,7 @@ CASES = {
     "row_without_total": (LS, [*SIMPLEX[:1], constraints.Linear(RANKED, 3.0, 4.0)], BY_OUE),
     "ball": (LS, [*SIMPLEX, constraints.Near(REFERENCE, 0.1, norm=1)], BY_OUE),
     "ball_of_own_bounds": (LS, [OWN, constraints.Near(REFERENCE, 0.3, norm=1)], BY_OUE),
-    "ball_that_holds": (LS, [*SIMPLEX, constraints.Near(REFERENCE, 2.5, norm=1)], BY_OUE),
+    "ball_that_holds": (LS, [*SIMPLEX, constraints.Near(REFERENCE, 2.25, norm=1)], BY_OUE),
     "round_ball": (LS, [*SIMPLEX, constraints.Near(REFERENCE, 0.1)], BY_OUE),
     "round_ball_of_own_bounds": (LS, [OWN, constraints.Near(REFERENCE, 0.1)], BY_OUE),
     "round_ball_without_total": (LS, [*SIMPLEX[:1], constraints.Near(FALLING, 0.1)], BY_OUE),

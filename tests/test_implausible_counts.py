@@ -9,6 +9,7 @@ import pytest
 
 from ldpopt import FrequencyEstimate, Noise, postprocess
 from ldpopt.errors import ImplausibleCountsWarning, InvalidInputError, LdpoptWarning
+from ldpopt.estimate.rawness import are_surely_processed
 from ldpopt.oracles import BLH, GRR, OLH, OUE, SUE, HadamardResponse, SubsetSelection
 from ldpopt.protocol import PureProtocol
 
@@ -188,6 +189,62 @@ def test_estimates_are_no_shares(oracle, epsilon, n):
     processed = postprocess(estimate, "norm-sub").frequencies
     for frequencies in (raw, np.maximum(raw, 0), processed, users / n, np.rint(raw * n) / n):
         FrequencyEstimate(frequencies, n=n, oracle=protocol)
+
+
+@pytest.mark.parametrize("oracle", [GRR, *ORACLES, SubsetSelection])
+@pytest.mark.parametrize("method", ["norm-sub", "norm-mul", "mle-apx"])
+def test_processed_frequencies_that_are_stated_to_be_raw_are_noticed(oracle, method):
+    protocol = oracle(0.5, 10)
+    held_by_few = [90_000, 10_000, *[0] * 8]
+    raw = protocol.estimate(protocol.simulate_counts(held_by_few, 0), N)
+    cut = postprocess(raw, method).frequencies
+    assert (cut == 0).any()
+    with pytest.warns(ImplausibleCountsWarning, match="pass is_raw=False, or raw=") as record:
+        FrequencyEstimate(cut, n=N, oracle=protocol, is_raw=True)
+    (warning,) = record
+    assert warning.filename == __file__
+    with pytest.warns(
+        ImplausibleCountsWarning, match="is_raw=True, and none is neg.* in trial 1, "
+    ):
+        FrequencyEstimate([raw.frequencies, cut], n=N, oracle=protocol, is_raw=True)
+    # Nothing wrong is stated here.
+    FrequencyEstimate(cut, n=N, oracle=protocol)
+    FrequencyEstimate(cut, n=N, oracle=protocol, is_raw=False)
+    FrequencyEstimate(cut, n=N, oracle=protocol, raw=raw)
+    FrequencyEstimate(cut, noise=raw.noise.variance(cut), is_raw=True)
+
+
+@pytest.mark.parametrize("ratio", [2, 3, 5, 9])  # e to the epsilon, with which n q may be whole
+@pytest.mark.parametrize("n", [1, 7, 12, 40])
+def test_no_raw_estimate_passes_for_a_processed_one(ratio, n):
+    """Of all counts that GRR of three values may give; rounded to digits and to 32 bits, too."""
+    protocol = GRR(math.log(ratio), 3)
+    counts = [(i, j, n - i - j) for i in range(n + 1) for j in range(n + 1 - i)]
+    raw = (np.array(counts) / n - protocol.q) / (protocol.p - protocol.q)
+    forms = [raw, raw.astype(np.float32).astype(np.float64)]
+    for digits in range(1, 13):
+        forms.append(np.round(raw, digits))
+        forms.append(np.char.mod(f"%.{digits}g", raw).astype(np.float64))
+    for frequencies in forms:
+        assert not are_surely_processed(frequencies, n, protocol).any()
+
+
+@pytest.mark.parametrize(
+    ("frequencies", "n"),
+    [
+        ([0.5, 0.3125, 0.1875, 0.0], 10_000),  # a toy
+        ([1 / 3, 1 / 3, 1 / 6, 0.0], 10_000),  # another sum
+        ([1 / 3, 2 / 3 + 1 / 7000, 0.0, -1 / 7000], 10_000),
+        ([1 / 3, 1 / 2, 1 / 6 - 1e-9, 1e-9], 10_000),  # no zero
+        ([1 / 3, 1 / 2, 1 / 6, 0.0], 10**8),  # any number may be a count, but for rounding
+        ([1 / 3, 1 / 2, 1 / 6, 0.0], 2**41),
+    ],
+)
+def test_other_frequencies_may_be_raw(frequencies, n):
+    protocol = OUE(epsilon=1.0, d=4)
+    with pytest.warns(ImplausibleCountsWarning):
+        FrequencyEstimate([1 / 3, 1 / 2, 1 / 6, 0.0], n=10_000, oracle=protocol, is_raw=True)
+    FrequencyEstimate(frequencies, n=n, oracle=protocol, is_raw=True)
 
 
 def test_raw_estimates_that_are_whole_numbers_of_reports_are_no_shares():

@@ -3,10 +3,11 @@
 import math
 import warnings
 
+import numpy as np
 import pytest
 
-from ldpopt import FrequencyEstimate, Problem, postprocess
-from ldpopt.constraints import Bounds, GroupTotals, NonNegative, SumsTo
+from ldpopt import FrequencyEstimate, Parameter, Problem, certify, postprocess
+from ldpopt.constraints import Bounds, GroupTotals, Linear, Near, NonNegative, Smooth, SumsTo
 from ldpopt.errors import ImplausibleUnitWarning
 from ldpopt.losses import LeastSquares
 from ldpopt.oracles import OUE, HadamardResponse, SubsetSelection
@@ -45,6 +46,58 @@ def test_counts_as_integers_are_noticed_in_the_same_words():
         PROBLEM.solve([387, 402, 211])
     # Python shows a text once per line.
     assert len({str(warning.message) for warning in record}) == 1
+
+
+USERS = Problem(LeastSquares(), [SumsTo(1000), NonNegative()])
+OF_USERS = [500, 300, 210, -4]
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        USERS.solve,
+        USERS.minimise,
+        USERS.explain,
+        USERS.violation,
+        USERS.to_cvxpy,
+        lambda values: USERS.solve([values, values]),
+        lambda values: postprocess(values, USERS),
+        lambda values: certify(USERS, values, [500, 300, 200, 0]),
+        lambda values: Problem(LeastSquares(), [SumsTo(Parameter("users", 1000))]).solve(values),
+    ],
+)
+def test_integers_of_the_size_of_the_stated_total_are_in_its_unit(way, recwarn):
+    way(OF_USERS)
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("kind", ["Series", "DataFrame"])
+def test_integers_keep_their_labels_and_numbers(kind, recwarn):
+    pandas = pytest.importorskip("pandas", reason="pandas is an optional package")
+    start = USERS.solve(getattr(pandas, kind)(OF_USERS, list("abcd"))).start
+    assert start.labels == tuple("abcd")
+    assert start.frequencies.tolist() == OF_USERS
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("total", "values"),
+    [
+        (1, OF_USERS),
+        (1, [2, 0, -1]),
+        (0.5, [3, 1, 1]),
+        (None, OF_USERS),
+        (30, OF_USERS),  # above ten times the total
+        (1000, [9000, 8000, 7000]),
+    ],
+)
+def test_other_integers_are_counts(total, values):
+    stated = [] if total is None else [SumsTo(total)]
+    with pytest.warns(
+        ImplausibleUnitWarning, match=r"use oracle\.estimate\(counts, n\)$"
+    ) as record:
+        Problem(LeastSquares(), stated).solve(values)
+    assert all(warning.filename == __file__ for warning in record)
 
 
 def test_the_trial_of_a_stack_is_named():
@@ -190,6 +243,89 @@ def test_other_bounds_pass(constraints):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Problem(LeastSquares(), constraints).minimise(LABELLED)
+
+
+REFERENCE = [0.4, 0.3, 0.2, 0.1]
+
+IDLE = [
+    (Near(REFERENCE, 5), 5),
+    (Near(REFERENCE, 2.5, 1), 2.5),
+    (Near(REFERENCE, 20, np.inf), 20),  # a box, whose bounds are those of all values
+    (Smooth(20), 20),
+    (Smooth(3, 5), 3),
+    (Smooth(second_difference=10, order=[3, 1, 0]), 10),
+    (Linear([[1, 1, 0, 0], [0, 0, 1, 0]], upper=[30, 20]), 30),
+    (Linear([[1, -1, 0, 0]], -5, 5), 5),
+    (Linear([[1, 0, -1, 0]], lower=-5), -5),
+]
+
+
+@pytest.mark.parametrize(("constraint", "bound"), IDLE)
+@pytest.mark.parametrize("way", ["solve", "minimise"])
+def test_a_set_in_percent_that_excludes_nothing_is_noticed(constraint, bound, way):
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(1), constraint])
+    with pytest.warns(ImplausibleUnitWarning) as record:
+        getattr(problem, way)(RAW)
+    (warning,) = record
+    assert str(warning.message) == (
+        f"{constraint!r} excludes nothing beside the total 1: if {bound:g} is percent, divide it "
+        "by 100"
+    )
+    assert warning.filename == __file__
+    # Sums, norms and their like are largest where one value has all.
+    assert not constraint.violation(np.eye(4)).any()
+
+
+SIMPLEX = [NonNegative(), SumsTo(1)]
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        [*SIMPLEX, Near(REFERENCE, 0.5)],
+        [*SIMPLEX, Near(REFERENCE, 1)],  # excludes a little
+        [*SIMPLEX, Near(REFERENCE, 2, 1)],  # two distributions are no further apart
+        [*SIMPLEX, Near([0.4, 0.3, 0.2, 0.0999], 2, 1)],
+        [*SIMPLEX, Near(REFERENCE, 2)],
+        [*SIMPLEX, Near(REFERENCE, 3 * 0.0731 * 4**0.5 * 10)],  # computed from the noise
+        [*SIMPLEX, Near(REFERENCE, 1e6)],
+        [*SIMPLEX, Near([40, 30, 20, 10], 55)],
+        [*SIMPLEX, Near(REFERENCE, 5, "kl")],  # in units of information
+        [*SIMPLEX, Near(REFERENCE, 50, 1, weights=[9.0, 9.0, 9.0, 9.0])],
+        [*SIMPLEX, Near(REFERENCE, Parameter("radius", 5))],
+        [SumsTo(1), Near(REFERENCE, 5)],  # values may be negative
+        [NonNegative(), Near(REFERENCE, 5)],
+        [*SIMPLEX, Smooth(2)],
+        [*SIMPLEX, Smooth(0.5, 5)],
+        [*SIMPLEX, Smooth(second_difference=4)],
+        [*SIMPLEX, Smooth(Parameter("bound", 20))],
+        [*SIMPLEX, Linear([[1, 1, 0, 0], [0, 0, 1, 0]], upper=[30, 0.2])],
+        [*SIMPLEX, Linear([[1, 1, 0, 0]], 0.1, 30)],
+        [*SIMPLEX, Linear([[0, 1, 2, 3]], upper=20)],  # a mean
+        [*SIMPLEX, Linear([[1, -1, 0, 0]], 0)],
+        [*SIMPLEX, Linear([[1, 1, 0, 0]])],
+    ],
+)
+def test_sets_that_exclude_something_or_are_not_in_percent_pass(constraints, recwarn):
+    Problem(LeastSquares(), constraints).minimise(RAW)
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("trial", range(20))
+def test_a_set_is_idle_only_if_no_distribution_is_outside(trial):
+    rng = np.random.default_rng(trial)
+    d = int(rng.integers(3, 8))
+    total = float(rng.choice([0.1, 1.0, 100.0]))
+    bound, other = total * rng.uniform(0, 5, 2)
+    reference = rng.normal(size=d) * total
+    signs = rng.integers(-1, 2, (3, d))
+    stated = [Near(reference, bound, norm) for norm in (1, 2, np.inf)]
+    stated += [Smooth(bound), Smooth(bound, other), Smooth(second_difference=bound)]
+    stated += [Linear(signs, upper=bound), Linear(signs, -other, bound)]
+    corners = total * np.eye(d)
+    for constraint in stated:
+        is_idle = constraint.idle_bound(total) is not None
+        assert not (is_idle and constraint.violation(corners).any())
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ SMALL = {
 }
 every_small_oracle = pytest.mark.parametrize("oracle", SMALL.values(), ids=list(SMALL))
 HAND = PureProtocol(epsilon=1.0, d=3, p=0.5, q=0.25)
+COVARIANCE = np.asarray(Noise.of_reports(100, SMALL["grr"]).covariance(np.full(5, 0.2)))
 
 
 def population(d):
@@ -122,6 +123,23 @@ def test_n_counts_as_one_where_it_is_not_known():
 def test_noise_that_cannot_be_is_refused(arguments, message):
     with pytest.raises(InvalidInputError, match=message):
         Noise(*arguments)
+
+
+@pytest.mark.parametrize("covariance", [np.eye(2) / 100, COVARIANCE], ids=["diagonal", "reports"])
+def test_a_covariance_matrix_is_answered_with_what_to_pass_instead(covariance):
+    d = len(covariance)
+    message = rf"shape \(d,\), got shape \({d}, {d}\): .* its diagonal, np\.diag\(covariance\)"
+    for build in (Noise, lambda noise: FrequencyEstimate(np.ones(d) / d, noise=noise)):
+        with pytest.raises(InvalidInputError, match=message):
+            build(covariance)
+    estimate = FrequencyEstimate(np.ones(d) / d, noise=np.diag(covariance))
+    assert_array_equal(estimate.noise.variance(0.0), np.diag(covariance))
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (0, 0), (2, 2, 2)])
+def test_another_shape_of_noise_mentions_no_covariance(shape):
+    with pytest.raises(InvalidInputError, match=r"must have shape \(d,\), got shape \(.*\)$"):
+        Noise(np.ones(shape))
 
 
 def test_what_noise_by_hand_does_not_know_is_refused():

@@ -15,7 +15,7 @@ from ldpopt import FrequencyEstimate, Problem, losses
 from ldpopt.constraints import Custom, Monotone, NonNegative, SumsTo
 from ldpopt.errors import InvalidInputError, LdpoptWarning, SolverError
 from ldpopt.solve.paths.conic import CompiledProblem, ConicPath
-from ldpopt.solve.programs.solvers import SOLVERS, installed_solvers
+from ldpopt.solve.programs.solvers import SOLVERS, by_name, installed_solvers
 from ldpopt.solve.programs.solvers import settings as solver_settings
 from tests.tolerances import SOLVER
 
@@ -39,6 +39,43 @@ def test_a_warm_start_changes_no_answer(solver):
             rtol=0,
             atol=max(SOLVER[solver], 1e-6),
         )
+
+
+LOOSE = {"primal_feasibility_tolerance": 1e-3}
+
+
+def test_options_in_a_dictionary_of_highs_go_before_settings():
+    nested = {"highs_options": LOOSE, "presolve": "off"}
+    given = by_name("HIGHS", nested)
+    assert given == {**LOOSE, "presolve": "off"}
+    assert nested["highs_options"] is LOOSE
+    assert solver_settings("HIGHS", "high", given)["primal_feasibility_tolerance"] == 1e-3
+    # cvxpy knows the dictionary of HiGHS alone.
+    assert by_name("SCIP", {"scip_params": {}}) == {"scip_params": {}}
+
+
+@pytest.mark.parametrize("accuracy", ["low", "default", "high"])
+def test_highs_takes_options_in_a_dictionary(accuracy):
+    plain = Problem(losses.LeastSquares(), SIMPLEX)
+    nested = {"highs_options": {"primal_feasibility_tolerance": 1e-9, "time_limit": 100.0}}
+    solution = plain.solve(Y, solver="HIGHS", accuracy=accuracy, time_limit=50.0, **nested)
+    assert_allclose(solution.frequencies, plain.solve(Y).frequencies, rtol=0, atol=SOLVER["HIGHS"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"highs_options": LOOSE, **LOOSE}, "HIGHS gets the option primal_fea.* twice: 0.001, and"),
+        (
+            {"highs_options": 3},
+            "highs_options must be a dictionary from names of options .*, got 3",
+        ),
+        ({"highs_options": {"no_such": 1}}, "HIGHS does not take the option no_such=1"),
+    ],
+)
+def test_wrong_options_of_highs_are_named(options, message):
+    with pytest.raises(SolverError, match=message):
+        Problem(losses.LeastSquares(), SIMPLEX).solve(Y, solver="HIGHS", **options)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
+import ldpopt
 from ldpopt import (
     FrequencyEstimate,
     Parameter,
@@ -22,6 +23,8 @@ from ldpopt import (
     study,
 )
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptError
+from ldpopt.immutable import Immutable
+from ldpopt.protocol import PureProtocol
 
 D = 4
 ORACLE = oracles.OUE(1.0, D)
@@ -132,6 +135,33 @@ def test_a_wrong_argument_raises_an_error_of_this_library(use):
         except Exception as error:
             raw[kind] = error
     assert not raw
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (FrequencyEstimate.from_counts, "FrequencyEstimate.from_counts"),
+        (FrequencyEstimate.of, "FrequencyEstimate.of"),
+        (ESTIMATE.processed, "FrequencyEstimate.processed"),
+        (PROBLEM.violation, "Problem.violation"),
+        (PROBLEM.box, "Problem.box"),
+        (ORACLE.estimate, "FrequencyOracle.estimate"),
+    ],
+)
+def test_a_misspelt_keyword_names_the_class_that_users_know(call, name):
+    with pytest.raises(TypeError, match=rf"^{name}\(\) got an unexpected keyword .*'lables'"):
+        call(lables=list("abcd"))
+
+
+@pytest.mark.parametrize("kind", [FrequencyEstimate, Problem, oracles.OUE])
+def test_what_users_call_is_named_after_a_class_that_is_offered(kind):
+    # What is common to all immutable objects takes no argument.
+    offered = {*ldpopt.__all__, *oracles.__all__, PureProtocol.__name__, Immutable.__name__}
+    functions = inspect.getmembers(kind, inspect.isfunction)
+    methods = functions + inspect.getmembers(kind, inspect.ismethod)
+    places = {name: method.__qualname__ for name, method in methods if not name.startswith("_")}
+    assert places
+    assert {name for name, place in places.items() if place.split(".")[0] not in offered} == set()
 
 
 def test_users_may_evaluate_what_problems_evaluate():

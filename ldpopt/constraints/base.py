@@ -243,6 +243,14 @@ class Constraint(Adjustable):
         """Return the set as groups with totals, in rows' order; None if it is something else."""
         return None
 
+    def idle_bound(self, total: float) -> float | None:
+        """Return a bound of the set if none of its bounds excludes any f >= 0 with this sum.
+
+        The bound is in units of frequency, since a warning takes it for one in percent. None is
+        returned where a bound excludes something, or it is not known that none does.
+        """
+        return None
+
     def row_name(self, row: int, d: int) -> str:
         """Return what a row of ``rows(d)`` states, for messages."""
         return f"row {row} of {self!r}"

@@ -466,6 +466,20 @@ class Linear(Polyhedron):
             matrix.data = np.ldexp(matrix.data, -of_entries)
         return LinearInequalities(matrix, *self.ends)
 
+    def idle_bound(self, total: float) -> float | None:
+        """Return a bound if all exceed the sums and differences of shares with this sum.
+
+        With other coefficients than 1 and -1 rows are no shares.
+        """
+        # An infinite bound passes.
+        if self.upper.min() <= total or self.lower.max() >= -total:
+            return None
+        bounds = np.concatenate([self.upper, self.lower])
+        bounds = bounds[np.isfinite(bounds)]
+        entries, _, _ = self._parts
+        is_of_shares = np.isin(entries, [-1.0, 0.0, 1.0]).all()
+        return float(bounds[0]) if len(bounds) and is_of_shares else None
+
     @property
     def ends(self) -> tuple[Array, Array]:
         """The lower and upper bounds, each in the unit of its row, shape (m,)."""

@@ -226,6 +226,16 @@ class Near(Constraint):
         weights = 1.0 if self.weights is None else self.weights
         return absolute_sum_rows(unit_matrix(d), self.reference, weights, self.radius)
 
+    def idle_bound(self, total: float) -> float | None:
+        """Return the radius if it exceeds the distance of every f >= 0 with this sum.
+
+        The norms of f itself are at most the sum. A divergence and weights have units of their own.
+        """
+        if self.radius <= total or self.norm == "kl" or self.weights is not None:
+            return None
+        farthest = total + np.linalg.norm(self.reference, self.norm)
+        return self.radius if self.radius > farthest else None
+
     def row_name(self, row: int, d: int) -> str:
         """Return the constraint: only all its rows together state it."""
         return repr(self)

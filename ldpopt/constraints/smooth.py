@@ -195,6 +195,16 @@ class Smooth(Polyhedron):
         matrix = sparse.vstack(matrices, format="csr")
         return LinearInequalities(matrix, np.concatenate(lower), np.concatenate(upper))
 
+    def idle_bound(self, total: float) -> float | None:
+        """Return a bound if both exceed the sums of differences of every f >= 0 with this sum.
+
+        A value is in one difference per coefficient, and counts with it at most.
+        """
+        idle = [
+            bound for order, bound in self._parts if bound > total * sum(map(abs, _STENCILS[order]))
+        ]
+        return idle[0] if len(idle) == len(self._parts) else None
+
     def row_name(self, row: int, d: int) -> str:
         """Return the constraint: only all its rows together state it."""
         return repr(self)

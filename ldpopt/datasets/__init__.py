@@ -9,6 +9,7 @@ its ``source``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from os import PathLike
 
 from ldpopt import validate
 from ldpopt.datasets.bundled import emoji, us_cities
@@ -23,6 +24,7 @@ from ldpopt.datasets.readers import (
 from ldpopt.datasets.remote import kosarak, retail
 from ldpopt.datasets.supplied import fire, pos
 from ldpopt.datasets.synthetic import beta, zipf
+from ldpopt.errors import UnknownNameError
 
 __all__ = [
     "NAMES",
@@ -81,7 +83,8 @@ def load(name: str) -> Dataset:
     Raises
     ------
     InvalidInputError
-        If the name is unknown; the nearest names are suggested.
+        If the name is unknown; the nearest names are suggested, and for the path of a file the
+        functions that read one.
     DataUnavailableError
         If a file is missing, cannot be downloaded, or differs from the published one.
 
@@ -97,4 +100,19 @@ def load(name: str) -> Dataset:
     >>> cities.d, cities.labels[:2], len(cities.sets["state"])
     (3407, ('New York City, NY', 'Los Angeles, CA'), 51)
     """
-    return validate.lookup("data set", name, _LOADERS)()
+    try:
+        loader = validate.lookup("data set", name, _LOADERS)
+    except UnknownNameError as error:
+        if not _is_path(name):
+            raise
+        raise UnknownNameError(
+            f"{error} (files of your own are read by datasets.read_counts(path), a row per value "
+            "with its count, read_column(path, column), a row per user, and "
+            "read_transactions(path), a line per basket)"
+        ) from None
+    return loader()
+
+
+def _is_path(name: object) -> bool:
+    """Return whether a name is one of a file: no data set has a dot or a slash in its name."""
+    return isinstance(name, PathLike) or (isinstance(name, str) and bool(set(name) & set("./\\")))

@@ -52,7 +52,8 @@ class FrequencyEstimate(TracedFrequencies):
         The protocol of the reports; its d must match. May be left out like ``n``.
     noise
         Instead of ``oracle``, the noise given by hand: a ``Noise``, or variances of shape (d,)
-        of estimates whose errors are independent.
+        of estimates whose errors are independent. A covariance matrix is refused; that of
+        reports is known from ``n`` and ``oracle``.
     is_raw
         True if nothing was done to the frequencies since they were computed from counts, False
         if something was. If it is not stated, see the attribute ``is_raw``.
@@ -79,6 +80,9 @@ class FrequencyEstimate(TracedFrequencies):
         If the frequencies are shares of reports: n f are whole numbers with a sum that counts of
         the oracle have, and estimates have not. Raw estimates of whole counts never have the
         warning, and those that are rounded to multiples of 1/n with a probability below 4e-9.
+        If ``is_raw=True`` and all are at least 0, some exactly, with the sum 1, as methods make
+        them: raw estimates that are so follow from whole counts, up to rounding to some digits, and
+        never have the warning.
     LdpoptWarning
         If they are a column that sums to about 1, as one of a table: it is trials of one value.
     ImplausibleUnitWarning

@@ -24,6 +24,11 @@ Array = NDArray[np.float64]
 # multiple of the constants rounds.
 _SAME_RATIO = 4 * float(np.finfo(np.float64).eps)
 
+_OF_COVARIANCE = (
+    "of a covariance matrix pass its diagonal, np.diag(covariance); noise given by hand is that of "
+    "independent errors, and how those of reports vary together is known from n=... and oracle=..."
+)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Noise(Immutable):
@@ -342,7 +347,9 @@ def _number_or_vector(what: str, values: ArrayLike) -> NDArray[np.float64] | flo
     # np.array copies: what the caller does to its own array later changes no noise.
     result = np.array(validate.array(what, values), dtype=np.float64)
     if result.ndim > 1 or not result.size:
-        raise InvalidInputError(f"{what} must have shape (d,), got shape {result.shape}")
+        is_square = result.ndim == 2 and result.shape[0] == result.shape[1]
+        remedy = f": {_OF_COVARIANCE}" if result.size and is_square else ""
+        raise InvalidInputError(f"{what} must have shape (d,), got shape {result.shape}{remedy}")
     if not np.isfinite(result).all():
         at = validate.first(~np.isfinite(result))
         raise InvalidInputError(f"{what} must be finite, found {result[at]}{validate.placed(at)}")

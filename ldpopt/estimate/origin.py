@@ -17,7 +17,7 @@ from ldpopt.errors import (
     warn,
 )
 from ldpopt.estimate.noise import Noise
-from ldpopt.estimate.rawness import are_uncorrected
+from ldpopt.estimate.rawness import are_surely_processed, are_uncorrected
 from ldpopt.estimate.units import LARGE, PERCENT, sum_to_about
 from ldpopt.frames import numbers_of
 from ldpopt.printable import counted
@@ -65,6 +65,14 @@ def checked_frequencies(frequencies: ArrayLike, oracle: object | None) -> Array:
     if has_whole_numbers and values.max() > 1:
         warn_of_counts()
     return values
+
+
+def in_unit_of(total: float, frequencies: ArrayLike) -> Array:
+    """Return numbers as floats, unless they are integers far above a total, as counts may be."""
+    numbers = validate.array("frequencies", numbers_of(frequencies))
+    if numbers.size and numbers.max() >= LARGE * total:
+        return numbers
+    return numbers.astype(np.float64)
 
 
 def warn_of_counts() -> None:
@@ -236,6 +244,22 @@ def warn_of_shares(frequencies: Array, n: int, oracle: PureProtocol) -> None:
             f"implausible frequencies: they sum to {sums[trial]:.6g}{where}, as the shares of "
             f"{counted(n, 'report')} of {oracle!r} that support each value do, and estimates sum "
             "to about 1: use oracle.estimate(counts, n), which takes p and q into account",
+            ImplausibleCountsWarning,
+        )
+
+
+def warn_of_processed(frequencies: Array, n: int, oracle: PureProtocol) -> None:
+    """Warn of frequencies that are stated to be raw, and that a method has put on the simplex."""
+    are_processed = are_surely_processed(frequencies, n, oracle)
+    if are_processed.any():
+        trial = validate.first(are_processed)
+        where = f" in {validate.trial(trial)}" if trial else ""
+        zeros = int(np.count_nonzero(frequencies[trial] == 0))
+        warn(
+            f"implausible frequencies: is_raw=True, and none is negative{where}, "
+            f"{counted(zeros, 'value')} exactly 0, with the sum 1, as no counts of "
+            f"{counted(n, 'report')} of {oracle!r} give them: if a method was applied, pass "
+            "is_raw=False, or raw=... with the estimate before it, which intervals need",
             ImplausibleCountsWarning,
         )
 

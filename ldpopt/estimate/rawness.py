@@ -22,6 +22,14 @@ _CHANCE = 1e-6
 # largest of them.
 _SHIFT_ROUNDING = 1e-12
 
+# Raw frequencies may have come through a file, or through floats of 32 bits: rounded to so many
+# digits or fewer they are not judged, and rounding to more moves none of 0 .. 1 this far.
+_DIGITS = 7
+_ROUNDED = 10.0**-_DIGITS
+
+# By how much a sum of frequencies may differ from 1 that a method has made 1.
+_SUM_ROUNDING = 1e-9
+
 
 def are_surely_raw(frequencies: Array, n: int, protocol: PureProtocol) -> bool:
     """Return whether frequencies follow from whole counts, and changed ones hardly could.
@@ -75,10 +83,39 @@ def are_uncorrected(frequencies: Array, n: int, protocol: PureProtocol) -> NDArr
     return _are_whole(n * frequencies, n) & ~_are_whole(of_estimates, n)
 
 
-def _are_whole(counts: Array, n: int) -> NDArray[np.bool_]:
-    """Return which vectors consist of whole numbers in 0 .. n, up to rounding."""
+def are_surely_processed(frequencies: Array, n: int, protocol: PureProtocol) -> NDArray[np.bool_]:
+    """Return which vectors a method has made distributions with zeros, from whatever counts.
+
+    They have no negative value, some that are 0, and the sum 1, and do not follow from whole
+    counts. Of raw frequencies, rounded or not, this is never true. False states nothing.
+    """
+    # Nearly all raw frequencies end here: none is 0.
+    if n > _COUNTABLE or np.count_nonzero(frequencies) == frequencies.size:
+        return np.zeros(frequencies.shape[:-1], dtype=np.bool_)
+    distance = np.abs(frequencies.sum(axis=-1) - 1)
+    is_cut = (frequencies.min(axis=-1) == 0) & (distance <= _SUM_ROUNDING)
+    if not is_cut.any():
+        return np.asarray(is_cut)
+    gain = protocol.p - protocol.q
+    counts = n * (protocol.q + gain * frequencies)
+    rounding = _COUNT_ROUNDING + _ROUNDED * gain
+    result = np.asarray(is_cut & ~_are_whole(counts, n, rounding))
+    result[result] = ~_are_short(frequencies[result])
+    return result
+
+
+def _are_short(frequencies: Array) -> NDArray[np.bool_]:
+    """Return which vectors >= 0 consist of numbers with few digits, as files may have them."""
+    magnitudes = np.floor(np.log10(np.where(frequencies > 0, frequencies, 1.0)))
+    # A whole number over a power of ten rounds as the same number in a text does.
+    scale = 10.0 ** (_DIGITS - 1 - magnitudes)
+    return np.asarray((np.rint(frequencies * scale) / scale == frequencies).all(axis=-1))
+
+
+def _are_whole(counts: Array, n: int, rounding: float = _COUNT_ROUNDING) -> NDArray[np.bool_]:
+    """Return which vectors consist of whole numbers in 0 .. n, up to rounding relative to n."""
     nearest = np.clip(np.rint(counts), 0, n)
-    return np.asarray((np.abs(counts - nearest) <= _COUNT_ROUNDING * n).all(axis=-1))
+    return np.asarray((np.abs(counts - nearest) <= rounding * n).all(axis=-1))
 
 
 def is_shift(frequencies: Array, raw: Array) -> bool:

@@ -18,15 +18,17 @@ from ldpopt.estimate.origin import (
     checked_counts,
     checked_frequencies,
     checked_protocol,
+    in_unit_of,
     noise_of,
     number_of_reports,
     stated_rawness,
+    warn_of_processed,
     warn_of_scaled,
     warn_of_shares,
 )
 from ldpopt.estimate.rawness import are_surely_raw, is_shift
 from ldpopt.frames import Labelled, by_label, labels_of
-from ldpopt.immutable import Immutable
+from ldpopt.immutable import Immutable, called_as
 from ldpopt.protocol import PureProtocol
 
 Array = NDArray[np.float64]
@@ -60,6 +62,7 @@ def _in_order(what: str, values: ArrayLike, labels: Sequence[str] | None) -> Arr
     return values
 
 
+@called_as("FrequencyEstimate")
 class TracedFrequencies(Immutable):
     """Frequencies of d values with what is known of their origin.
 
@@ -108,6 +111,8 @@ class TracedFrequencies(Immutable):
         # What was processed may have any sum.
         if self._stated is not False and self.n is not None and self.oracle is not None:
             warn_of_shares(self.frequencies, self.n, self.oracle)
+            if self._stated:
+                warn_of_processed(self.frequencies, self.n, self.oracle)
         # Noise by hand may be in any unit, and a raw estimate has been looked at itself.
         if self.n is not None and self.oracle is not None and raw is None:
             warn_of_scaled(self.frequencies, self.n, self.oracle)
@@ -163,9 +168,18 @@ class TracedFrequencies(Immutable):
         return cls(frequencies, n, oracle, is_raw=True, labels=labels, method="base")
 
     @classmethod
-    def of(cls, estimate: Self | ArrayLike) -> Self:
-        """Return an estimate as it is, and plain frequencies as an estimate without noise."""
-        return estimate if isinstance(estimate, cls) else cls(estimate)
+    def of(cls, estimate: Self | ArrayLike, *, total: float | None = None) -> Self:
+        """Return an estimate as it is, and plain frequencies as an estimate without noise.
+
+        Integers above 1 have the warning of counts, unless they are of the size of the total, if
+        one is given: they are in its unit then.
+        """
+        if isinstance(estimate, cls):
+            return estimate
+        if total is not None and total > 1:
+            labels = labels_of(estimate)
+            return cls(in_unit_of(total, estimate), labels=labels)
+        return cls(estimate)
 
     @property
     def d(self) -> int:

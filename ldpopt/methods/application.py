@@ -178,4 +178,6 @@ def postprocess(
     >>> postprocess([0.5, -0.1], lambda estimate: abs(estimate.frequencies)).frequencies
     array([0.5, 0.1])
     """
-    return method_of(method).solve(FrequencyEstimate.of(estimate), **options)
+    # A problem of the user may state a total of its own, in whose unit the numbers are.
+    read = method.start_of if isinstance(method, Problem) else FrequencyEstimate.of
+    return method_of(method).solve(read(estimate), **options)

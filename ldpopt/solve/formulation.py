@@ -16,7 +16,7 @@ from ldpopt.constraints import Constraint
 from ldpopt.constraints.base import Ball
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.immutable import closed
+from ldpopt.immutable import called_as, closed
 from ldpopt.losses import Loss
 from ldpopt.solve.own_classes import check_own_classes
 
@@ -68,6 +68,7 @@ class Region(NamedTuple):
     kinds: frozenset[type[Constraint]] | None
 
 
+@called_as("Problem")
 @dataclass(frozen=True)
 class Formulation:
     """A loss under constraints. Immutable, and equal to another one of the same parts.
@@ -91,6 +92,7 @@ class Formulation:
     constraints: tuple[Constraint, ...] = ()
     _regions: dict[Any, Region] = field(default_factory=dict, init=False, repr=False, compare=False)
     _sets: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _stated_total: float | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, Loss):
@@ -118,7 +120,8 @@ class Formulation:
         object.__setattr__(self, "constraints", tuple(constraints))
         # Totals that differ conflict for every number of values: an error now, not at the first
         # solve.
-        _common_total([constraint.total() for constraint in self.constraints])
+        total = _common_total([constraint.total() for constraint in self.constraints])
+        object.__setattr__(self, "_stated_total", total)
 
     @property
     def convex(self) -> bool:
@@ -173,17 +176,24 @@ class Formulation:
         if not self.varies:
             return self
         # Functions of the user get an estimate, whatever the caller has passed.
-        start = None if estimate is None else FrequencyEstimate.of(estimate)
+        start = None if estimate is None else self.start_of(estimate)
         chosen = {} if values is None else values
         loss = self.loss.at(start, chosen)
         return self._with(loss, tuple(part.at(start, chosen) for part in self.constraints))
+
+    def start_of(self, estimate: FrequencyEstimate | ArrayLike) -> FrequencyEstimate:
+        """Return what is solved for as an estimate, plain numbers in the unit of the stated total.
+
+        Integers of its size are no counts of reports.
+        """
+        return FrequencyEstimate.of(estimate, total=self._stated_total)
 
     def parameters(self, estimate: FrequencyEstimate | ArrayLike) -> list[Any]:
         """Return the parameters that the problem has for an estimate, each once.
 
         Functions of ``Custom`` are called to see which they read.
         """
-        start = FrequencyEstimate.of(estimate)
+        start = self.start_of(estimate)
         parts = (self.loss, *self.constraints)
         used = [p for part in parts for p in part.parameters_for(start)]
         # By id: cvxpy's == builds a constraint.
@@ -256,7 +266,7 @@ class Formulation:
         Violations count relative to it where no frequency is larger. Where only zeros are stated,
         as of orders, the numbers are those of the estimate.
         """
-        start = FrequencyEstimate.of(start)
+        start = self.start_of(start)
         total = self.region(start.d).total
         if total is not None and abs(total) >= 1:
             return 1.0
@@ -345,7 +355,7 @@ class Formulation:
         A loss or constraint that was changed in spite of its seal is an error: what was compiled
         belongs to its old values.
         """
-        start = FrequencyEstimate.of(estimate)
+        start = self.start_of(estimate)
         start.require_unchanged()
         self.loss.require_unchanged()
         for constraint in self.constraints:
@@ -375,7 +385,7 @@ class Formulation:
             If a number in a constraint is the index of one value and the label of another.
         """
         if not isinstance(f, np.ndarray) or not f.size or self.varies:
-            start = FrequencyEstimate.of(f)
+            start = self.start_of(f)
             stated = self.at(start)
             if start.labels is not None:
                 for constraint in stated.constraints:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import validate
+from ldpopt.constraints import Constraint
 from ldpopt.errors import ImplausibleUnitWarning, warn
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.origin import warn_of_counts
@@ -23,13 +24,14 @@ def warn_of_unit(problem: Formulation, start: FrequencyEstimate) -> None:
 
     An estimate with noise has the unit of its noise, and a problem without a total any unit. The
     total itself is noticed where it is that of percent or of counts, beside shares of 1, and so are
-    totals of groups, and bounds of some values where they are percent. Usual values cost one
-    product of a vector with itself.
+    totals of groups, and bounds that exclude nothing where they are percent: of some values, and
+    those of other constraints. Usual values cost one product of a vector with itself.
     """
     f = start.frequencies
     d = f.shape[-1]
     region = problem.region(d)
-    for constraint in problem.constraints:
+    # A bound or a total is no group.
+    for constraint in region.tied:
         groups = constraint.disjoint_groups(d)
         if groups is not None:
             _warn_of_groups(f, groups.totals)
@@ -43,6 +45,10 @@ def warn_of_unit(problem: Formulation, start: FrequencyEstimate) -> None:
     # Bounds of some values alone are stated for these: that of all may stand for none.
     if 0 < region.upper_count < d:
         _warn_of_bounds(region, total, start.labels)
+    for constraint in problem.constraints:
+        bound = constraint.idle_bound(total)
+        if bound is not None:
+            _warn_of_idle(constraint, bound, region, total)
     # Of d numbers >= 0 with the sum s the squares have a sum of s²/d at least.
     if start.has_noise or d * np.vdot(f, f) < LARGE**2:
         return
@@ -100,5 +106,19 @@ def _warn_of_bounds(region: Region, total: float, labels: Sequence[str] | None) 
         warn(
             f"the upper bound {bounds[0]:g} of {name} excludes nothing beside the total "
             f"{total:g}: if it is percent, divide it by 100",
+            ImplausibleUnitWarning,
+        )
+
+
+def _warn_of_idle(constraint: Constraint, bound: float, region: Region, total: float) -> None:
+    """Warn of a constraint that excludes no f >= 0 with the total, if its bound is in percent."""
+    # Two distributions differ by 2 in all: a usual way to state nothing. A radius that is computed,
+    # from the noise say, may be larger: it has more decimals.
+    is_percent = 2 * total < abs(bound) <= PERCENT * total and bound == round(bound, 1)
+    # A path of parameters may well begin where the constraint does nothing.
+    if is_percent and region.lower.min() >= 0 and not constraint.data(len(region.lower)):
+        warn(
+            f"{constraint!r} excludes nothing beside the total {total:g}: if {bound:g} is percent, "
+            "divide it by 100",
             ImplausibleUnitWarning,
         )

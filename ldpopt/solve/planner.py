@@ -191,7 +191,7 @@ class Planner:
             stages = replace(request, path="conic", solver=solver)
             steps = self._steps(formulation, start, stages, {})
             return Plan("conic", solver, formulation, verdict, steps)
-        given = dict(request.options)
+        given = solvers.by_name(solver, request.options)
         if request.time_limit is not None:
             # Above the options: a time limit that is stated by name is the plainer wish.
             given |= solvers.time_limit(solver, request.time_limit)

@@ -23,6 +23,7 @@ from ldpopt.errors import (
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import NamedSets, Sets, named_sets
 from ldpopt.estimate.traced import warn_unless_raw_noise
+from ldpopt.immutable import called_as
 from ldpopt.losses import Loss
 from ldpopt.risks import Collection
 from ldpopt.solve import constrained_intervals, feasibility, parameter_path
@@ -51,6 +52,7 @@ Array = NDArray[np.float64]
 Measured = FrequencyEstimate | Sources | ArrayLike
 
 
+@called_as("Problem")
 @dataclass(frozen=True, repr=False)
 class _WithForms(Formulation):
     """A statement that knows the closed forms: a problem, or what it states at one moment.
@@ -255,9 +257,10 @@ class Problem(_WithForms):
             Whether a bar counts the trials that a solver has solved; by default on a terminal and
             in a notebook, after two seconds.
         **solver_options
-            Passed to the solver, over those settings; or to the iterative algorithm, which takes
-            ``max_steps``, ``tol`` (the gap in the loss's units at which it stops) and, for
-            likelihoods of reports, ``progress`` (called with step and gap).
+            Passed to the solver, over those settings, those in cvxpy's dictionary ``highs_options``
+            too; or to the iterative algorithm, which takes ``max_steps``, ``tol`` (the gap in the
+            loss's units at which it stops) and, for likelihoods of reports, ``progress`` (called
+            with step and gap).
 
         Raises
         ------
@@ -277,10 +280,12 @@ class Problem(_WithForms):
         ImplausibleUnitWarning
             If values without noise look like percent or counts beside the problem's total: all are
             at least 0, and sum to a hundred times the total within 1 %, or all are whole and sum to
-            ten times the total or more; and to 10 at least. With or without noise, if the total is
-            100, or the number of reports, and the values sum to 1 within 0.5; and if some of the
-            values, not all, have upper bounds, all these exceed the total, and no value may be
-            negative.
+            ten times the total or more; and to 10 at least. If they are integers above 1, unless
+            all are less than ten times a total above 1. With or without noise, if the total is 100,
+            or the number of reports, and the values sum to 1 within 0.5; and if some of the values,
+            not all, have upper bounds, all these exceed the total, and no value may be negative. If
+            ``Near``, ``Smooth`` or ``Linear`` excludes nothing there, and its bound is a number of
+            percent: more than twice the total, up to a hundred times, with one decimal.
 
         Notes
         -----
@@ -308,7 +313,7 @@ class Problem(_WithForms):
         """Return the problem at this moment, and the estimate that it is about."""
         problem, estimate = about_one(self, measured)
         # One object for both: a loss keeps what it stated for the estimate that it was made for.
-        start = FrequencyEstimate.of(estimate)
+        start = problem.start_of(estimate)
         return problem.at(start), start
 
     def _solve(
@@ -403,7 +408,7 @@ class Problem(_WithForms):
         [0.5, 0.6, 0.7]
         """
         stated, about = about_one(self, estimate)
-        start = FrequencyEstimate.of(about)
+        start = stated.start_of(about)
         steps = parameter_path.values_along(stated.parameters(start), grids)
         # Values in order are near each other, and so are their solutions.
         running = Running(warm_start=True)

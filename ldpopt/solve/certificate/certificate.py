@@ -376,7 +376,7 @@ def certify(
         raise InvalidTypeError(f"certify takes a Problem or a cvxpy.Problem first, got {problem!r}")
     find_minimum = problem.near_minimum
     # One object for both: a loss keeps what it stated for the estimate that it was made for.
-    start = FrequencyEstimate.of(estimate)
+    start = problem.start_of(estimate)
     problem = problem.at(start)
     problem.accept(start)
     # Locked: multipliers are computed later.

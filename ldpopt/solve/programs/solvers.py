@@ -51,6 +51,8 @@ class Solver:
     first_use
         What makes it print its name, which it does once per process, whatever its options are;
         None where it prints nothing.
+    nested
+        The option by which cvxpy takes a dictionary of others; None if it has none.
     needs_signs
         Whether it stops early unless absolute values are stated to be no less than 0. Others take
         a fifth longer with these rows.
@@ -65,6 +67,7 @@ class Solver:
     careful: Settings = field(default_factory=dict)
     tight: Settings = field(default_factory=dict)
     first_use: Callable[[], object] | None = None
+    nested: str | None = None
     needs_signs: bool = False
     default: Settings = field(default_factory=dict, init=False)
 
@@ -113,6 +116,7 @@ _KNOWN = (
         package="highspy",
         time_limit="time_limit",
         first_use=_first_of_highs,
+        nested="highs_options",
         extra="solvers",
     ),
     Solver(
@@ -242,6 +246,34 @@ def time_limit(solver: str, seconds: float) -> dict[str, Any]:
             f"one of {limited}"
         )
     return {record.time_limit: seconds}
+
+
+def by_name(solver: str, options: Settings) -> dict[str, Any]:
+    """Return options each by its own name, those of a dictionary among them too.
+
+    cvxpy refuses a dictionary that repeats an option, and settings for an accuracy may be repeated.
+
+    Raises
+    ------
+    SolverError
+        If the options themselves state one of them twice, or the dictionary is none.
+    """
+    record = SOLVERS.get(solver)
+    if record is None or record.nested is None or record.nested not in options:
+        return dict(options)
+    others = dict(options)
+    nested = others.pop(record.nested)
+    if not isinstance(nested, Mapping):
+        raise SolverError(
+            f"{record.nested} must be a dictionary from names of options to values, got {nested!r}"
+        )
+    for name in nested:
+        if name in others:
+            raise SolverError(
+                f"{solver} gets the option {name} twice: {others[name]!r}, and {nested[name]!r} "
+                f"in {record.nested}; state it once"
+            )
+    return {**others, **nested}
 
 
 def settings(solver: str, accuracy: Accuracy, options: Settings) -> dict[str, Any]:
