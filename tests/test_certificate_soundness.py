@@ -39,7 +39,7 @@ from ldpopt.losses.base import ROUNDINGS
 from ldpopt.solve.acceptance.quick_gap import quick_gap
 from ldpopt.solve.acceptance.slope_gap import slope_gap
 from ldpopt.solve.certificate.bounds import competitors, dual, intervals, kernels, shared_kinks
-from ldpopt.solve.certificate.bounds.dual import _steps
+from ldpopt.solve.certificate.bounds.dual import EPS, _steps
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.box import box, box_kernels, long_box, total_prices
 from ldpopt.solve.certificate.certificate import scale_of
@@ -745,6 +745,38 @@ def test_the_rise_of_a_formula_is_above_the_exact_one():
             values = zip(residuals, f, lower, weights, strict=True)
             exact = sum(exact_rise(r, x, low, upper, m) for r, x, low, m in values)
             assert Fraction(bound) >= exact
+
+
+@pytest.mark.parametrize(
+    ("kind", "slope_of"),
+    [
+        (box_kernels.BINOMIAL, lambda s, c, p: s * (p - c) / (p * (1 - p))),
+        (box_kernels.MULTINOMIAL, lambda s, c, p: -s * c / p),
+    ],
+)
+def test_the_rise_of_a_likelihood_pays_for_the_rounding_of_its_probabilities(kind, slope_of):
+    generator = np.random.default_rng(7)
+    q, s = 0.27, 0.23
+    exact_q, exact_s = Fraction(q), Fraction(s)
+    for _ in range(200):
+        f = generator.uniform(0.01, 0.9, 4)
+        # The share of reports is nearly that of the point: digits cancel.
+        target = f * (1 + 1e-13 * generator.normal(size=4))
+        numbers = (q, s, 4 * EPS, 0.0, 0.0)
+        formula = box_kernels.Formula(kind, target, target, ROUNDINGS, 0.0, numbers)
+        pairs = zip(f.tolist(), target.tolist(), strict=True)
+        slopes = [
+            slope_of(exact_s, exact_q + exact_s * Fraction(y), exact_q + exact_s * Fraction(x))
+            for x, y in pairs
+        ]
+        price = float(slopes[0])
+        with as_if_long():
+            bound = box_kernels.rise(formula, f, price, Box(np.array([0.0]), np.array([1.0])))
+        residuals = [slope - Fraction(price) for slope in slopes]
+        exact = sum(
+            exact_rise(r, x, 0.0, 1.0, 0.0) for r, x in zip(residuals, f.tolist(), strict=True)
+        )
+        assert Fraction(bound) >= exact
 
 
 def hostile_arrays(generator, d):

@@ -7,6 +7,7 @@ doubles that state it; their compiled forms hold the same doubles.
 from fractions import Fraction
 from typing import NamedTuple
 
+import clarabel
 import cvxpy as cp
 import mpmath
 import numpy as np
@@ -18,7 +19,7 @@ from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProble
 from ldpopt.solve.certificate.bounds import exact_sums
 from ldpopt.solve.certificate.bounds.exact_sums import column_totals, product_total
 from ldpopt.solve.certificate.bounds.intervals import Box, Empty
-from ldpopt.solve.certificate.cones import convex_program
+from ldpopt.solve.certificate.cones import convex_program, multipliers
 from ldpopt.solve.certificate.cones.compiled_problem import compiled_problem, compiled_set
 from ldpopt.solve.certificate.cones.cone_gap import ConeSet
 from ldpopt.solve.certificate.cones.cone_ranges import contract
@@ -466,6 +467,58 @@ def test_ranges_of_nothing():
     free = Box(np.full(2, -np.inf), np.full(2, np.inf))
     with pytest.raises(Empty):
         propagate(program.matrix, program.right, program.cones, free)
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+def test_grids_are_relative_to_the_largest_multiplier(size):
+    z = size * np.array([1.0, -1 / 3, 1e-5, 0.0])
+    point = Multipliers(np.zeros(4), z)
+    for step in multipliers.GRIDS:
+        error = np.abs(multipliers.on_grid(point, step).z - z)
+        # The unit is the power of two above the largest.
+        assert 0 < error.max() <= step * size
+
+
+def test_the_multipliers_that_a_tighter_tolerance_gives_are_the_ones_polished(monkeypatch):
+    polished = []
+    monkeypatch.setattr(multipliers, "polished", lambda _, point, __: polished.append(point.z[0]))
+    tries = iter([5.0, 3.0, 2.0])
+    x = np.zeros(1)
+
+    def solve(_):
+        return Multipliers(x, np.array([next(tries)]))
+
+    # The multiplier of x >= 0 that explains the slope 1 is 1.
+    matrix = sparse.csc_array(np.array([[-1.0]]))
+    cones = Cones(zero=0, nonneg=1)
+    program = ConicProgram(None, np.ones(1), matrix, np.zeros(1), cones)
+    multipliers.explaining(program, solve, Box(x, np.array([np.inf])))
+    assert polished == [5.0, 3.0, 2.0]
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit])
+def test_an_interruption_of_clarabel_is_none_of_its_failures(interruption, monkeypatch):
+    s = cp.Variable(2)
+    program = compiled_set(s, [s >= 0, cp.sum(s) == 1]).program
+
+    def interrupted(*_):
+        raise interruption
+
+    monkeypatch.setattr(clarabel, "DefaultSolver", interrupted)
+    with pytest.raises(interruption):
+        program.solve(1e-9)
+
+
+def test_a_value_that_can_only_be_one_number_has_no_part_in_what_a_solver_gets():
+    s = cp.Variable(3)
+    f = np.array([1e9, 0.25, 0.75])
+    compiled = compiled_set(s, [cp.sum(s[1:]) == 1])
+    held = ConeSet.of(compiled, s, np.array([1e9, 0, 0]), np.array([1e9, 1, 1]))
+    tangent = held._tangent(np.ones(3), 0.0)
+    solvable = held._solvable(tangent, f, np.full(3, 2.0))
+    first = held.columns.start
+    assert (solvable.linear[first], solvable.quadratic.diagonal()[first]) == (0.0, 0.0)
+    assert solvable.quadratic.diagonal()[first + 1] == 2.0
 
 
 STEEP = np.array([1e9, 1.0, 1.0, 1.0])

@@ -107,6 +107,21 @@ def test_a_row_on_its_wrong_side_has_no_multiplier():
     assert 0 < rise <= gap < np.inf
 
 
+@pytest.mark.parametrize(("side", "sign"), [("lower", 1.0), ("upper", -1.0)])
+@pytest.mark.parametrize(("farther", "holds"), [(1.0, True), (1.01, False)])
+def test_a_row_holds_up_to_a_distance_that_is_stated(side, sign, farther, holds):
+    f = np.array([0.25, 0.25, 0.5, 0.5])
+    # The row is 0 at the point, and its bound so far away.
+    away = farther * row_prices._NEAR
+    ends = {"lower": np.array([-np.inf]), "upper": np.array([np.inf])}
+    ends[side] = np.array([-sign * away])
+    rows = row_prices.FewRows(np.array([[1.0, -1.0, 0.0, 0.0]]), **ends)
+    slope = sign * np.array([[1.0, -1.0, 0.0, 0.0]])
+    free = Box(np.full((1, 4), -1.0), np.full((1, 4), 2.0))
+    prices = row_prices.row_prices(rows, f[None], slope, free)
+    assert bool(prices.price.any()) == holds
+
+
 def test_prices_of_equations_are_known_to_their_stated_errors(monkeypatch):
     # The first value is in one equation, and all from the fourth on in four.
     rng = np.random.default_rng(5)
