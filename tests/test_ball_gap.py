@@ -7,7 +7,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses
 from ldpopt.constraints import Bounds, Near, NonNegative, SumsTo
@@ -105,6 +105,21 @@ def test_values_that_a_divergence_holds_at_zero_cost_nothing(monkeypatch):
     monkeypatch.setattr(polyhedron, "evidence", None)
     certificate = certify(problem, estimate, point)
     assert certificate.gap <= 1e-11 * certificate.scale
+
+
+def test_trials_of_a_stack_count_kinks_by_their_own_values():
+    reference = np.array([0.4, 0.3, 0.2, 0.1])
+    problem = Problem(
+        losses.LeastSquares() + 1e-3 * losses.L1To(reference + 1e-4), [Near(reference, 1e-3, 1)]
+    )
+    near = reference + np.array([5e-4, -5e-4, 1e-8, -1e-8])
+    points = np.stack([near, 1e6 * np.array([1.0, 2.0, 3.0, 4.0])])
+    estimates = FrequencyEstimate(np.stack([reference + [0.3, -0.2, 0.05, 0.02], 1.1 * points[1]]))
+    cases = [ball_gap._case_of(problem, estimates, points)]
+    cases += [ball_gap._case_of(problem, estimates[i], points[i]) for i in range(2)]
+    together, *alone = [ball_gap.proof_at(1e-9, case, 0.0) for case in cases]
+    assert_array_equal(together.normal, [proof.normal for proof in alone])
+    assert_array_equal(together.mu, [proof.mu for proof in alone])
 
 
 WEIGHTS = np.linspace(0.5, 2.0, D)

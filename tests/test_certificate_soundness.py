@@ -41,7 +41,7 @@ from ldpopt.solve.acceptance.slope_gap import slope_gap
 from ldpopt.solve.certificate.bounds import competitors, dual, intervals, kernels, shared_kinks
 from ldpopt.solve.certificate.bounds.dual import EPS, _steps
 from ldpopt.solve.certificate.bounds.intervals import Box
-from ldpopt.solve.certificate.box import box, box_kernels, long_box, total_prices
+from ldpopt.solve.certificate.box import box, box_kernels, formulas, long_box, total_prices
 from ldpopt.solve.certificate.certificate import scale_of
 from ldpopt.solve.certificate.cones import compiled_problem, cone_gap
 from ldpopt.solve.certificate.cones.conic_program import ConicProgram, Multipliers
@@ -756,8 +756,10 @@ def test_the_rise_of_a_formula_is_above_the_exact_one():
 )
 def test_the_rise_of_a_likelihood_pays_for_the_rounding_of_its_probabilities(kind, slope_of):
     generator = np.random.default_rng(7)
-    q, s = 0.27, 0.23
-    exact_q, exact_s = Fraction(q), Fraction(s)
+    q = 0.27
+    s = 0.23
+    exact_q = Fraction(q)
+    exact_s = Fraction(s)
     for _ in range(200):
         f = generator.uniform(0.01, 0.9, 4)
         # The share of reports is nearly that of the point: digits cancel.
@@ -777,6 +779,16 @@ def test_the_rise_of_a_likelihood_pays_for_the_rounding_of_its_probabilities(kin
             exact_rise(r, x, 0.0, 1.0, 0.0) for r, x in zip(residuals, f.tolist(), strict=True)
         )
         assert Fraction(bound) >= exact
+
+
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_no_formula_is_for_a_point_at_an_end_of_the_domain(side, monkeypatch):
+    estimate = FrequencyEstimate([0.1, 0.2, 0.3])
+    ends = (-np.inf, 1.0) if side > 0 else (-1.0, np.inf)
+    monkeypatch.setattr(formulas, "domain_of", lambda *_: ends)
+    for largest, is_known in ((0.5, True), (1.0, False)):
+        point = formulas.Point(estimate, side * np.array([0.1, 0.25, largest]))
+        assert (formulas.formula_of(losses.LeastSquares(), point) is not None) == is_known
 
 
 def hostile_arrays(generator, d):

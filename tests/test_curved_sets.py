@@ -242,6 +242,23 @@ def test_a_solver_s_point_that_is_better_by_what_is_proved_ends_the_search(monke
     assert len(programs) == 1
 
 
+def test_one_vector_takes_no_bar(monkeypatch):
+    wanted = []
+    track = polyhedron.progress.track
+
+    def noted(*arguments, **options):
+        wanted.append(options["wanted"])
+        return track(*arguments, **options)
+
+    monkeypatch.setattr(polyhedron.progress, "track", noted)
+    problem = Problem(LeastSquares(), [*SIMPLEX, *two_balls(0.1)])
+    certify(problem, RAW, CENTRE)
+    assert set(wanted) == {False}
+    wanted.clear()
+    certify(problem, np.stack([RAW, RAW]), np.stack([CENTRE, CENTRE]))
+    assert set(wanted) == {None}
+
+
 def test_what_is_kept_of_a_set_is_not_for_other_bounds():
     source = rows.RowsOfTrials(Formulation(LeastSquares(), [*SIMPLEX, *two_balls(0.1)]), 6)
     stated = source.stated_in(1.0)

@@ -334,6 +334,9 @@ def test_a_set_is_idle_only_if_no_distribution_is_outside(trial):
         ([51.1, 29.0, 13.9, -0.4], "sum to 93.6, .* percent, divide them by 100$"),
         ([[51.1, 29.0, 13.9, -0.4]] * 2, "percent, divide them by 100$"),
         ([5109.5, 2902.2, 1387.5, -40.7], "numbers of users, divide them by n = 10,000$"),
+        # Noise may move their sum by half of n.
+        ([3109.5, 1902.2, 587.5, -40.7], "numbers of users, divide them by n = 10,000$"),
+        ([8109.5, 4902.2, 1787.5, -40.7], "numbers of users, divide them by n = 10,000$"),
         ([3870.0, 3360.0, 3010.0, 2680.0], r"counts .*, use oracle\.estimate\(counts, n\)$"),
     ],
 )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.rows import LARGE, locked_rows
+from ldpopt.closed_form.rows import LARGE, locked_vector
 
 Array = NDArray[np.float64]
 
@@ -233,8 +233,8 @@ class _LongPlace(_Place):
         from ldpopt.closed_form.equation_kernels import moved_point  # imports numba
 
         f, rows, _, _, lower, upper = self.problem
-        values = locked_rows(f)[0]
-        bounds = (locked_rows(lower)[0], locked_rows(upper)[0])
+        values = locked_vector(f)
+        bounds = (locked_vector(lower), locked_vector(upper))
         point, left, self._normal, value = moved_point(values, rows, bounds, self.multipliers)
         return point, left, value
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form.brackets import End, bracketed_root
-from ldpopt.closed_form.rows import counts, locked_rows, sums
+from ldpopt.closed_form.rows import counts, locked_rows, locked_vector, sums
 from ldpopt.errors import InvalidInputError, PrecisionError
 
 Array = NDArray[np.float64]
@@ -296,7 +296,7 @@ def weighted_squares(
 
     d = f.shape[-1]
     share = np.ascontiguousarray(np.broadcast_to(1 / np.asarray(weights), (d,)))
-    lower, upper = (locked_rows(bound)[0] for bound in box)
+    lower, upper = (locked_vector(bound) for bound in box)
     result = np.empty(f.shape)
     # What overflows is reported by the sums.
     missed = np.abs(clip_rows(locked_rows(f), share, lower, upper, total, result))

@@ -70,3 +70,8 @@ def locked_rows(values: Array) -> Array:
     rows = np.ascontiguousarray(values, dtype=np.float64).reshape(-1, values.shape[-1]).view()
     rows.flags.writeable = False
     return rows
+
+
+def locked_vector(values: Array) -> Array:
+    """Return one vector in one piece that cannot be written to."""
+    return locked_rows(values).ravel()

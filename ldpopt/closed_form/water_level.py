@@ -17,7 +17,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.rows import LARGE, counts, falling, highest, locked_rows, lowest, sums
+from ldpopt.closed_form.rows import (
+    LARGE,
+    counts,
+    falling,
+    highest,
+    locked_rows,
+    locked_vector,
+    lowest,
+    sums,
+)
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -380,7 +389,7 @@ def _fill_dense(
         from ldpopt.closed_form.row_kernels import fill_row  # imports numba
 
         result = np.empty(len(heights))
-        row = locked_rows(vessel.values)[0]
+        row = locked_vector(vessel.values)
         levels = (float(guessed), ceiling)
         # Of the sample each value stands for many, of the head for itself.
         stands_for = len(heights) / guess.sample_size

@@ -236,7 +236,7 @@ class MixedLoss:
     shared: Callable[[float, cp.Expression], cp.Expression] | None
     shared_kinks: tuple[SharedKinks, ...] = ()
 
-    def slopes(self, near: float) -> tuple[Array, Array]:
+    def slopes(self, near: float | Array) -> tuple[Array, Array]:
         """Return the smallest and the largest slope of each value near the point."""
         lowest = self.smooth.slope
         highest = self.smooth.slope
@@ -273,9 +273,10 @@ class MixedLoss:
     def settled(self, near: float) -> tuple[Array, NDArray[np.bool_]]:
         """Return a subgradient, and the values at which it is the only one, or its sum is.
 
-        Kinks within ``near`` of a value count.
+        Kinks within ``near`` times the largest value of its trial count.
         """
-        lowest, highest = self.slopes(near)
+        largest = np.max(np.abs(self.f), axis=-1, keepdims=True)
+        lowest, highest = self.slopes(near * largest)
         is_settled = lowest == highest
         for part in self.shared_kinks:
             slope, is_sure = part.subgradient(near)

@@ -275,7 +275,7 @@ def _multiplier(case: Case, weight: Array, near: float, *, has_total: bool) -> t
     largest = np.max(np.abs(tangent.f), axis=-1, keepdims=True)
     at = tangent.f if case.at is None else case.at
     normal = normal_of(case.ball, at, near * largest)
-    slope, is_settled = tangent.settled(near * float(largest.max()))
+    slope, is_settled = tangent.settled(near)
     counted = np.where(is_settled & ~normal.is_open, weight, 0.0)
     slope = tangent.averaged(slope, counted, near)
     of_normal = tangent.averaged(normal.vector, counted, near)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.rows import is_long, locked_rows
+from ldpopt.closed_form.rows import is_long, locked_rows, locked_vector
 from ldpopt.constraints import Constraint, Linear
 from ldpopt.solve.certificate.bounds.dual import EPS, usable
 from ldpopt.solve.certificate.bounds.intervals import Box
@@ -92,9 +92,9 @@ def _of_point(
     """Return price, error and products of one point."""
     from ldpopt.solve.certificate.prices import row_kernels
 
-    point = locked_rows(f)[0]
-    ends = (locked_rows(lower)[0], locked_rows(upper)[0])
-    vectors = (locked_rows(slope)[0], point, *ends)
+    point = locked_vector(f)
+    ends = (locked_vector(lower), locked_vector(upper))
+    vectors = (locked_vector(slope), point, *ends)
     totals, sizes = row_kernels.sums_of_rows(rows.matrix, point)
     near = _NEAR * np.maximum(sizes, 1.0)
     at_lower = totals - rows.lower <= near

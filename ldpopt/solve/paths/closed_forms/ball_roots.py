@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import closed_form
-from ldpopt.closed_form.rows import locked_rows
+from ldpopt.closed_form.rows import locked_rows, locked_vector
 from ldpopt.constraints import Bounds, Constraint, SumsTo
 from ldpopt.constraints.base import Ball
 from ldpopt.estimate import FrequencyEstimate
@@ -138,7 +138,7 @@ def _of_weighted_deviations(
         return result, np.zeros(len(rows), dtype=np.bool_)
     given = (separable.square_weights, reference, costs, lower, upper)
     weights, reference, costs, lower, upper = (
-        locked_rows(np.broadcast_to(one, rows.shape[-1:]))[0] for one in given
+        locked_vector(np.broadcast_to(one, rows.shape[-1:])) for one in given
     )
     is_solved = deviation_rows(rows, weights, reference, costs, lower, upper, total, radius, result)
     return result, is_solved
@@ -163,7 +163,7 @@ def _of_divergence(
     nearest = total * np.log(total / held) - total + held if total > 0 < held else np.inf
     if not radius > nearest:
         return result, np.zeros(len(rows), dtype=np.bool_)
-    weights = locked_rows(np.broadcast_to(separable.square_weights, rows.shape[-1:]))[0]
-    reference = locked_rows(ball.reference)[0]
+    weights = locked_vector(np.broadcast_to(separable.square_weights, rows.shape[-1:]))
+    reference = locked_vector(ball.reference)
     is_solved = divergence_rows(rows, weights, reference, total, radius, result)
     return result, is_solved
