@@ -114,7 +114,8 @@ def test_trials_of_a_stack_count_kinks_by_their_own_values():
     )
     near = reference + np.array([5e-4, -5e-4, 1e-8, -1e-8])
     points = np.stack([near, 1e6 * np.array([1.0, 2.0, 3.0, 4.0])])
-    estimates = FrequencyEstimate(np.stack([reference + [0.3, -0.2, 0.05, 0.02], 1.1 * points[1]]))
+    raw = reference + np.array([0.3, -0.2, 0.05, 0.02])
+    estimates = FrequencyEstimate(np.stack([raw, 1.1 * points[1]]))
     cases = [ball_gap._case_of(problem, estimates, points)]
     cases += [ball_gap._case_of(problem, estimates[i], points[i]) for i in range(2)]
     together, *alone = [ball_gap.proof_at(1e-9, case, 0.0) for case in cases]
