@@ -526,10 +526,14 @@ def test_a_search_ends_where_a_solver_s_point_is_better_by_what_is_proved(
         return Multipliers(np.zeros(1), np.zeros(1), is_last, attained)
 
     rise = Rise(1.0, np.zeros(1), np.zeros(1), np.zeros(0, dtype=np.int64))
-    program = SimpleNamespace(rise=lambda *_: rise)
+    proofs = []
+    program = SimpleNamespace(rise=lambda *_: proofs.append(1) or rise)
     best = multipliers.best(program, Box(np.zeros(1), np.ones(1)), np.zeros(1), 1e-9, solve)
     assert best.rise is rise
     assert len(tolerances) == tries
+    # Simpler multipliers are a last resort.
+    is_resort = tries > 1
+    assert len(proofs) == tries + is_resort * (len(multipliers.GRIDS) + 1)
 
 
 @pytest.mark.filterwarnings("ignore:pnorm with p=3 is being approximated")  # exactly
