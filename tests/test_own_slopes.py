@@ -192,6 +192,16 @@ def test_a_proof_as_close_as_a_program_s_ends_the_search(name, monkeypatch):
     assert certificate.gap <= PROMISED * certificate.scale
 
 
+def test_second_derivatives_are_zero_where_a_loss_is_straight():
+    """Steps take the largest one there; a value of 0 has its own, though differences are small."""
+    y = FrequencyEstimate([0.5, 0.3, 0.2, 0.1])
+    f = np.array([0.502, 0.3, 0.0, 0.4])
+    loss = losses.Custom(lambda f, y: cp.sum(cp.huber(f - y, 0.25)))
+    around = own_slopes.Surroundings.of(loss.at(y, {}), y, f)
+    np.testing.assert_allclose(around.bend, [2.0, 2.0, 2.0, 0.0], rtol=1e-6)
+    np.testing.assert_allclose(around.steep, 2.0, rtol=1e-6)
+
+
 def test_multipliers_that_prove_enough_are_not_improved(monkeypatch):
     """They prove more than a program would look for, and less than rows alone would allow."""
     problem = Problem(loss_of("exp"), [*SIMPLEX, POWER_BALL])
