@@ -267,6 +267,32 @@ def test_what_is_kept_of_a_set_is_not_for_other_bounds():
     assert stated.set_within(Box(np.zeros(6), np.ones(6))) is kept
     half = stated.set_within(Box(np.zeros(6), np.full(6, 0.2)))
     assert_array_equal(half.box.upper[half.columns], np.full(6, 0.2))
+    raised = stated.set_within(Box(np.full(6, 0.1), np.full(6, 0.2)))
+    assert_array_equal(raised.box.lower[raised.columns], np.full(6, 0.1))
+
+
+def test_what_is_kept_of_a_set_depends_on_no_point_that_was_proved_before():
+    def stated():
+        source = rows.RowsOfTrials(Formulation(LeastSquares(), [*SIMPLEX, *two_balls(0.1)]), 6)
+        return source.stated_in(1.0).set_within(Box(np.zeros(6), np.ones(6)))
+
+    kept = stated()
+    f = np.array([0.3, 0.25, 0.2, 0.1, 0.1, 0.05])
+    slope = f - RAW
+    kept.gap(2.0**30 * slope, 0.0, 2.0**30 * f, 1.0)
+    after = kept.gap(slope, 0.0, f, 1.0)
+    fresh = stated().gap(slope, 0.0, f, 1.0)
+    assert after.gap == fresh.gap
+    assert_array_equal(after.residual, fresh.residual)
+
+
+def test_the_units_of_a_set_are_looked_for_once_per_size(monkeypatch):
+    looks = []
+    units_near = ConicProgram.units_near
+    monkeypatch.setattr(ConicProgram, "units_near", lambda *_: looks.append(1) or units_near(*_))
+    problem = Problem(LeastSquares(), [*SIMPLEX, *two_balls(0.1)])
+    kept_by(problem, monkeypatch)
+    assert len(looks) == 1
 
 
 def test_what_another_value_of_a_parameter_states_is_compiled_anew(monkeypatch):

@@ -11,6 +11,7 @@ from ldpopt import FrequencyEstimate, Problem, certify, losses
 from ldpopt.constraints import Bounds, Custom, Linear, NonNegative, SumsTo
 from ldpopt.solve.certificate.bounds.evidence import Evidence
 from ldpopt.solve.certificate.certificate import scale_of, terms_of
+from ldpopt.solve.certificate.cones import cone_gap
 from ldpopt.solve.certificate.cones.conic_program import ConicProgram
 from ldpopt.solve.certificate.polyhedra import cone, polyhedron
 from ldpopt.solve.certificate.prices import own_slopes
@@ -32,6 +33,7 @@ def vector(d, seed=0):
 SIMPLEX = [NonNegative(), SumsTo(1.0)]
 HALF = Linear(np.repeat([1.0, 0.0], D // 2)[None, :], np.array([0.3]), np.array([0.6]))
 BALL = Custom(lambda f: [cp.norm(f - 1 / D) <= 0.1], name="ball")
+POWER_BALL = Custom(lambda f: [cp.pnorm(f - 1 / D, 3) <= 0.1])
 SETS = {"simplex": SIMPLEX, "row": [*SIMPLEX, HALF], "ball": [*SIMPLEX, BALL]}
 
 # Each with cvxpy, for frequencies and estimates in units of 1/d, and with mpmath's numbers.
@@ -187,6 +189,56 @@ def test_a_proof_as_close_as_a_program_s_ends_the_search(name, monkeypatch):
 
     monkeypatch.setattr(cone, "evidence", refuse)
     certificate = certify(problem, y, f)
+    assert certificate.gap <= PROMISED * certificate.scale
+
+
+def test_second_derivatives_are_zero_where_a_loss_is_straight():
+    """Steps take the largest one there; a value of 0 has its own, though differences are small."""
+    y = FrequencyEstimate([0.5, 0.3, 0.2, 0.1])
+    f = np.array([0.502, 0.3, 0.0, 0.4])
+    loss = losses.Custom(lambda f, y: cp.sum(cp.huber(f - y, 0.25)))
+    around = own_slopes.Surroundings.of(loss.at(y, {}), y, f)
+    np.testing.assert_allclose(around.bend, [2.0, 2.0, 2.0, 0.0], rtol=1e-6)
+    np.testing.assert_allclose(around.steep, 2.0, rtol=1e-6)
+
+
+def test_multipliers_that_prove_enough_are_not_improved(monkeypatch):
+    """They prove more than a program would look for, and less than rows alone would allow."""
+    problem = Problem(loss_of("exp"), [*SIMPLEX, POWER_BALL])
+    y = vector(D)
+    f = problem.solve(y).frequencies
+
+    def refuse(*_):
+        raise AssertionError("multipliers are improved")
+
+    monkeypatch.setattr(cone_gap, "polished", refuse)
+    certificate = certify(problem, y, f)
+    assert polyhedron.SUFFICIENT * certificate.scale < certificate.gap
+    assert certificate.gap <= cone_gap.TARGET * certificate.scale
+
+
+# Of six values, where a solver's multipliers are poor.
+SIX = losses.Custom(lambda f, y: cp.log_sum_exp(6 * (f - y)))
+
+
+def test_multipliers_that_prove_too_little_are_improved_before_a_program(monkeypatch):
+    ball = Custom(lambda f: [cp.norm(f - 1 / 6) <= 0.1])
+    problem = Problem(SIX, [*SIMPLEX, ball])
+    f = problem.solve(vector(6), solver="CLARABEL").frequencies
+
+    def refuse(*_):
+        raise AssertionError("the program of all cones is solved")
+
+    monkeypatch.setattr(cone, "evidence", refuse)
+    certificate = certify(problem, vector(6), f)
+    assert certificate.gap <= PROMISED * certificate.scale
+
+
+def test_where_tangents_prove_too_little_a_program_proves_more():
+    divergence = Custom(lambda f: [cp.sum(cp.kl_div(f, 1 / 6)) <= 0.1])
+    problem = Problem(SIX, [*SIMPLEX, divergence])
+    f = problem.solve(vector(6), solver="CLARABEL").frequencies
+    certificate = certify(problem, vector(6), f)
     assert certificate.gap <= PROMISED * certificate.scale
 
 

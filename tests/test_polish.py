@@ -296,21 +296,29 @@ def test_certificates_of_a_stack_compile_their_set_once(bound, monkeypatch):
     assert numbers[0] == numbers[1] > 0
 
 
-def test_a_step_out_of_a_curved_constraint_is_the_last(monkeypatch):
-    steps = []
+@pytest.fixture
+def steps(monkeypatch):
+    """Return a list that gets a number at each step of a polish."""
+    taken = []
     newton_step = polish_module._newton_step
     monkeypatch.setattr(
-        polish_module, "_newton_step", lambda *_: steps.append(1) or newton_step(*_)
+        polish_module, "_newton_step", lambda *_: taken.append(1) or newton_step(*_)
     )
+    return taken
+
+
+FAR_FROM_UNIFORM = np.array([0.5, 0.3, 0.2, 0.1, -0.05, -0.05, 0.0])
+
+
+def test_a_step_out_of_a_curved_constraint_is_the_last(steps):
     ball = Custom(lambda f: [cp.norm(f - 1 / D) <= 0.05])
-    raw = np.array([0.5, 0.3, 0.2, 0.1, -0.05, -0.05, 0.0])
-    f = Problem(LeastSquares(), [*SIMPLEX, ball]).solve(raw).frequencies
+    f = Problem(LeastSquares(), [*SIMPLEX, ball]).solve(FAR_FROM_UNIFORM).frequencies
     assert_allclose(np.linalg.norm(f - 1 / D), 0.05, atol=SOLVER["CLARABEL"])
     assert len(steps) == 1
     # One that does not hold leaves the others their steps.
     steps.clear()
     far = Custom(lambda f: [cp.norm(f - 1 / D) <= 5.0])
-    solution = Problem(LeastSquares(), [*SIMPLEX, far]).solve(raw)
+    solution = Problem(LeastSquares(), [*SIMPLEX, far]).solve(FAR_FROM_UNIFORM)
     assert solution.certificate.is_optimal(1e-15)
     assert len(steps) > 1
 
@@ -367,6 +375,20 @@ def test_what_has_formulas_or_ties_values_is_not_polished_by_differences():
     stated = Problem(CustomLoss(OF_GRADIENTS["logistic"]), [*SIMPLEX, ball]).at(NEARLY)
     start = stated.accept(NEARLY)
     assert polished_by_differences(stated, start, np.full(D, 1 / D)) is None
+
+
+@pytest.mark.parametrize("unit", [1.0, 2.0**40])
+def test_a_step_to_the_end_of_a_curved_constraint_is_not_the_last(unit, steps):
+    """The minimum under the other constraints lies on the ball, but for rounding."""
+    simplex = [NonNegative(), SumsTo(unit)]
+    raw = unit * FAR_FROM_UNIFORM
+    nearest = Problem(LeastSquares(), simplex).solve(raw).frequencies
+    radius = float(np.linalg.norm(nearest - unit / D)) * (1 - 2.0**-51)
+    ball = Custom(lambda f: [cp.norm(f - unit / D) <= radius])
+    assert 0 < ball.violation(nearest) < 1e-15 * unit
+    solution = Problem(LeastSquares(), [*simplex, ball]).solve(raw)
+    assert solution.certificate.is_optimal(1e-15, relative=True)
+    assert len(steps) > 1
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")  # of roots of negative numbers

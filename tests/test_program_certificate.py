@@ -5,6 +5,7 @@ doubles that state it; their compiled forms hold the same doubles.
 """
 
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import clarabel
@@ -23,7 +24,7 @@ from ldpopt.solve.certificate.cones import convex_program, multipliers
 from ldpopt.solve.certificate.cones.compiled_problem import compiled_problem, compiled_set
 from ldpopt.solve.certificate.cones.cone_gap import ConeSet
 from ldpopt.solve.certificate.cones.cone_ranges import contract
-from ldpopt.solve.certificate.cones.conic_program import ConicProgram, Multipliers
+from ldpopt.solve.certificate.cones.conic_program import ConicProgram, Multipliers, Rise
 from ldpopt.solve.certificate.cones.convex_program import certify_program
 from ldpopt.solve.certificate.cones.dual_cones import (
     Cones,
@@ -31,7 +32,6 @@ from ldpopt.solve.certificate.cones.dual_cones import (
     surely_positive,
     triangle_to_matrix,
 )
-from ldpopt.solve.certificate.cones.multipliers import _normal
 from ldpopt.solve.certificate.cones.open_variables import ranges_below
 from ldpopt.solve.certificate.cones.ranges import Cut, _System, propagate
 
@@ -543,6 +543,52 @@ def test_a_steep_coordinate_hides_nothing(f, largest):
     assert set(gap.multipliers) == {form.id for form in forms}
 
 
+def test_of_a_value_that_is_held_the_modulus_may_be_infinite():
+    s = cp.Variable(4)
+    forms = [s >= 0, cp.sum(s) == 1.0, s[3] == 0.0]
+    stated = ConeSet.of(compiled_set(s, forms), s, np.zeros(4), np.ones(4))
+    f = np.array([0.5, 0.3, 0.2, 0.0])
+    gradient = f - START
+    best = np.append(START[:3] - 1 / 15, 0.0)
+    true = np.sum((f - best) * (f + best - 2 * START)) / 2
+    result = stated.gap(gradient, 1e-16, f, np.array([1.0, 1.0, 1.0, np.inf]))
+    assert result.gap == pytest.approx(true, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("attained", "is_last", "tries"),
+    [
+        # A solver's point that is half as much better as what is proved leaves little to look for.
+        (0.5, False, 1),
+        (0.4, False, 3),
+        # One that gave up has to be better by just what is proved: beyond it, it is out of the set.
+        (1.0, True, 1),
+        (0.5, True, 2),
+        (1.1, True, 2),
+    ],
+)
+def test_a_search_ends_where_a_solver_s_point_is_better_by_what_is_proved(
+    attained, is_last, tries, monkeypatch
+):
+    monkeypatch.setattr(multipliers, "repaired", lambda *_: None)
+    monkeypatch.setattr(multipliers, "polished", lambda *_: None)
+    tolerances = []
+
+    def solve(tolerance):
+        tolerances.append(tolerance)
+        return Multipliers(np.zeros(1), np.zeros(1), is_last, attained)
+
+    rise = Rise(1.0, np.zeros(1), np.zeros(1), np.zeros(0, dtype=np.int64))
+    proofs = []
+    program = SimpleNamespace(rise=lambda *_: proofs.append(1) or rise)
+    best = multipliers.best(program, Box(np.zeros(1), np.ones(1)), np.zeros(1), 1e-9, solve)
+    assert best.rise is rise
+    assert len(tolerances) == tries
+    # Simpler multipliers are a last resort.
+    is_resort = tries > 1
+    assert len(proofs) == tries + is_resort * (len(multipliers.GRIDS) + 1)
+
+
 @pytest.mark.filterwarnings("ignore:pnorm with p=3 is being approximated")  # exactly
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")  # the gap shows that it is not
 @pytest.mark.parametrize(
@@ -742,7 +788,7 @@ def test_a_multiplier_of_nearly_the_normal_direction_becomes_the_normal(turned, 
     # At right angles to it: the cosine of the angle is 1 - turned²/2.
     across = np.array([0.0, 0.8, -0.6])
     multiplier = 7.0 * (normal + turned * across)
-    direction = _normal("soc", np.array([5.0, 3.0, 4.0]), multiplier)
+    direction = multipliers._normal("soc", np.array([5.0, 3.0, 4.0]), multiplier)
     expected = normal if is_replaced else multiplier / np.linalg.norm(multiplier)
     assert_allclose(direction, expected, rtol=1e-12, atol=1e-15)
 

@@ -51,12 +51,39 @@ def test_they_are_the_gradient(name, monkeypatch):
     assert_allclose(loss.gradient(f, start), gradient)
 
 
-def test_a_gradient_that_is_locked_is_copied():
+def locked(shape):
+    ones = np.ones(shape)
+    ones.flags.writeable = False
+    return ones
+
+
+GRADIENTS = {
+    "one number": lambda shape: np.broadcast_to(1, shape),
+    "locked": locked,
+    "short numbers": lambda shape: np.ones(shape, dtype=np.float32),
+    "columns": lambda shape: np.ones(shape[::-1]).T,
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_of_other_kinds_are_copied(name):
     class Flat(losses.LeastSquares):
         def gradient(self, f, estimate):
-            return np.broadcast_to(1, f.shape)
+            return GRADIENTS[name](f.shape)
 
     slope = slope_of(Flat(), reports(oracles.OUE(1.0, D)), np.full((2, D), 1 / D))
     slope += 0.5
     assert slope.shape == (2, D)
+    assert slope.dtype == np.float64
+    assert slope.flags.c_contiguous
     assert (slope == 1.5).all()
+
+
+def test_a_usual_gradient_is_not_copied():
+    given = np.ones((2, D))
+
+    class Flat(losses.LeastSquares):
+        def gradient(self, f, estimate):
+            return given
+
+    assert slope_of(Flat(), reports(oracles.OUE(1.0, D)), np.full((2, D), 1 / D)) is given
