@@ -108,6 +108,27 @@ def bases_of(node: Node) -> list[cp.Expression]:
     return [*bases, node.args[0]] if _takes_power_cone(node) else bases
 
 
+def with_squares_in_unit(node: Node, unit: float) -> Node:
+    """Return an expression or constraint with each x^p as unit^p (x/unit)^p, also for p = 2.
+
+    In a constraint solvers know a square by the cone of x and 1 ± x², which has no unit of its own
+    either. Only whole p count, and the unit is a power of two: no number is rounded.
+    """
+    if isinstance(node, list | tuple):
+        return type(node)(with_squares_in_unit(member, unit) for member in node)
+    arguments = [with_squares_in_unit(argument, unit) for argument in node.args]
+    exponent = 1.0
+    if _is_power(node):
+        exponent = exponent_of(node)
+    elif type(node).__name__ == "quad_over_lin":
+        exponent = 2.0
+    if exponent not in (0, 1) and exponent.is_integer() and not node.is_constant():
+        base, *others = arguments
+        return unit**exponent * node.copy([base / unit, *others])
+    is_changed = any(new is not old for new, old in zip(arguments, node.args, strict=True))
+    return node.copy(arguments) if is_changed else node
+
+
 def with_bases_in_units(node: Node, units: Iterator[float]) -> Node:
     """Return an expression in which each power x^p is unit^p (x/unit)^p, for units of ``bases_of``.
 

@@ -9,18 +9,19 @@ from scipy import sparse
 from ldpopt import FrequencyEstimate, Problem, oracles
 from ldpopt.constraints import Custom, Linear, Near, NonNegative, Smooth, SumsTo, TopSet
 from ldpopt.errors import InvalidInputError, LdpoptWarning
+from ldpopt.expressions import with_squares_in_unit
 from ldpopt.losses import GaussianMLE, GroupNorm, KLTo, KullbackLeibler, L1To, LeastSquares
 from ldpopt.solve.certificate.cones.compiled_problem import compiled_problem
 from ldpopt.solve.certificate.cones.conic_program import ConicProgram
-from ldpopt.solve.formulation import Formulation
+from ldpopt.solve.formulation import Formulation, stated_size
 from ldpopt.solve.paths import conic
 from ldpopt.solve.programs import solver_data
 from ldpopt.solve.programs.program import ConeProgram
 from ldpopt.solve.programs.solver_data import SolverData
 from ldpopt.solve.programs.solvers import COLD
-from ldpopt.solve.programs.units import Coefficients, balanced, row_groups
+from ldpopt.solve.programs.units import Coefficients, balanced, row_groups, unit_of_size
 from ldpopt.solve.status import Status
-from tests.tolerances import UNPOLISHED
+from tests.tolerances import SOLVER, UNPOLISHED
 
 SIMPLEX = [NonNegative(), SumsTo(1.0)]
 D = 300
@@ -354,3 +355,74 @@ def test_a_point_that_the_usual_tolerances_leave_too_far_gets_tighter_ones():
     assert solution.status is Status.OPTIMAL
     # By the same solver: no other one is named.
     assert solution.solver == "CLARABEL"
+
+
+# --- own curved sets in any unit ------------------------------------------------------------------
+
+# By the total t, and by how much a form is multiplied where its frequencies are.
+CURVED = {
+    "norm": (lambda f, t: cp.norm(f - t / 7), lambda t: 0.2 * t),
+    "absolute": (lambda f, t: cp.norm1(f - t / 7), lambda t: 0.4 * t),
+    "squares": (lambda f, t: cp.sum_squares(f - t / 7), lambda t: 0.04 * t**2),
+    "square of each": (lambda f, t: cp.sum((f - t / 7) ** 2), lambda t: 0.04 * t**2),
+    "fourth powers": (lambda f, t: cp.sum((f - t / 7) ** 4), lambda t: 1e-3 * t**4),
+}
+
+
+@pytest.mark.parametrize("name", CURVED)
+def test_own_curved_sets_have_the_same_answers_in_any_unit(name):
+    raw = np.array([0.5, 0.3, 0.2, 0.1, -0.05, -0.05, 0.0])
+    build, bound = CURVED[name]
+    answers = []
+    # Violations count in the function's own unit: small fourth powers are below all tolerances.
+    exponents = (0, 5, 10, 20) if name == "fourth powers" else (0, -10, -15, -20, 10, 20)
+    for exponent in exponents:
+        t = 2.0**exponent
+        ball = Custom(lambda f, t=t: [build(f, t) <= bound(t)])
+        problem = Problem(LeastSquares(), [NonNegative(), SumsTo(t), ball])
+        solution = problem.solve(t * raw)
+        assert solution.status is Status.OPTIMAL
+        assert solution.certificate.is_optimal(1e-8, relative=True)
+        answers.append(solution.frequencies / t)
+    assert_allclose(answers, np.tile(answers[0], (len(answers), 1)), atol=SOLVER["CLARABEL"])
+
+
+def test_squares_in_a_unit_are_the_same_to_the_last_bit():
+    f = cp.Variable(3)
+    y = np.array([0.5, 0.1, -0.3])
+    forms = [cp.sum_squares(f - y) <= 2, cp.sum((f - y) ** 4) + cp.quad_over_lin(f, 0.5) <= 3]
+    plain = [cp.norm(f - y) <= 2, cp.sum(f) == 1, cp.sum(cp.abs(f) ** 1.5) <= 2]
+    scaled = with_squares_in_unit([*forms, *plain], 2.0**-12)
+    f.value = np.array([0.3, 0.2, 0.7])
+    for before, after in zip(forms, scaled, strict=False):
+        assert after.args[0].value == before.args[0].value
+        (power,) = [part for part in nodes_of(after) if type(part).__name__ == "quad_over_lin"][:1]
+        assert np.abs(power.args[0].value).max() >= 100
+    # What has no whole power, or is homogeneous, stays the same object.
+    assert all(after is before for before, after in zip(plain, scaled[2:], strict=True))
+
+
+def nodes_of(node):
+    return [node, *(part for argument in node.args for part in nodes_of(argument))]
+
+
+@pytest.mark.parametrize(
+    ("constraints", "size"),
+    [
+        ([SumsTo(1e-3), NonNegative()], 1e-3),
+        # A constraint that states no numbers of frequencies counts as 1, unless none exceeds a
+        # total.
+        ([SumsTo(1e-3), NonNegative(), Custom(lambda f: [cp.norm(f) <= 1])], 1e-3),
+        ([SumsTo(1e-3), Custom(lambda f: [cp.norm(f) <= 1])], 1.0),
+        ([NonNegative(), Custom(lambda f: [cp.norm(f) <= 1])], 1.0),
+    ],
+)
+def test_the_size_of_a_set_is_the_largest_number_that_it_states(constraints, size):
+    stated = Problem(LeastSquares(), constraints).at(np.zeros(3))
+    assert stated_size(stated.constraints, 3) == size
+
+
+def test_few_small_values_have_a_unit_of_their_own():
+    # Of seven values 2⁻¹⁰ is below 2⁻⁶/d; of a hundred it is a usual frequency.
+    assert (unit_of_size(2.0**-10, 7), unit_of_size(1.5 * 2.0**-10, 7)) == (2.0**-10, 2.0**-10)
+    assert (unit_of_size(2.0**-10, 100), unit_of_size(0.0, 7), unit_of_size(0.5, 7)) == (1, 1, 1)

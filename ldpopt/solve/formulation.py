@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
+from ldpopt.closed_form.units import power_below
 from ldpopt.constraints import Constraint
 from ldpopt.constraints.base import Ball
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
@@ -273,6 +274,14 @@ class Formulation:
         stated = stated_size(self.constraints, start.d)
         return min(stated or _largest(start.frequencies), 1.0)
 
+    def usual_size(self, d: int, largest: float = 1.0) -> float:
+        """Return about how large d frequencies are, a power of two: a part of their total.
+
+        ``largest`` stands for it where none is stated.
+        """
+        whole = abs(self.region(d).total or largest)
+        return power_below(whole / d)
+
     def with_loss(self, loss: Loss) -> Formulation:
         """Return another loss under the same constraints, of which no region is computed twice."""
         return self._with(loss, self.constraints)
@@ -482,9 +491,10 @@ def stated_size(constraints: Sequence[Constraint], d: int) -> float:
     """Return the largest number that constraints state of frequencies, 0 if there is none.
 
     That is a bound, a total, the reference of a ball, or up to 1 the radius of a ball and what a
-    row is compared with. A constraint that does not say which numbers it states counts as 1.
+    row is compared with. A constraint that does not say which numbers it states counts as 1, unless
+    a total and bounds at 0 say how large frequencies can be.
     """
-    return max((_size_of_one(constraint, d) for constraint in constraints), default=0.0)
+    return _largest_size(constraints, d, [_size_of_one(one, d) for one in constraints])
 
 
 def largest_frequency(constraints: Sequence[Constraint], d: int, of_estimate: float) -> float:
@@ -496,11 +506,29 @@ def largest_frequency(constraints: Sequence[Constraint], d: int, of_estimate: fl
     stated = stated_size(constraints, d)
     if stated <= of_estimate or of_estimate > _SMALL:
         return max(stated, of_estimate)
-    sizes = (_size_of_one(one, d, per_coefficient=True) for one in constraints)
-    return max(of_estimate, *sizes)
+    sizes = [_size_of_one(one, d, per_coefficient=True) for one in constraints]
+    return max(of_estimate, _largest_size(constraints, d, sizes))
 
 
-def _size_of_one(constraint: Constraint, d: int, *, per_coefficient: bool = False) -> float:
+def _largest_size(
+    constraints: Sequence[Constraint], d: int, sizes: Sequence[float | None]
+) -> float:
+    """Return the largest of the sizes that constraints state, None of which is one of them."""
+    stated = [size for size in sizes if size is not None]
+    if len(stated) < len(sizes) and not _is_bounded_by_total(constraints, d):
+        stated.append(1.0)
+    return max(stated, default=0.0)
+
+
+def _is_bounded_by_total(constraints: Sequence[Constraint], d: int) -> bool:
+    """Return whether no frequency can exceed a total, since none is negative."""
+    boxes = [constraint.box(d) for constraint in constraints]
+    is_nonnegative = any(box is not None and np.min(box[0]) >= 0 for box in boxes)
+    return is_nonnegative and any(one.total(d) is not None for one in constraints)
+
+
+def _size_of_one(constraint: Constraint, d: int, *, per_coefficient: bool = False) -> float | None:
+    """Return the largest number that a constraint states of frequencies, None if it is unknown."""
     total = constraint.total(d)
     if total is not None:
         return abs(total)
@@ -520,7 +548,7 @@ def _size_of_one(constraint: Constraint, d: int, *, per_coefficient: bool = Fals
     # What a row is compared with has the unit of its coefficients, which may be any.
     rows = constraint.rows(d)
     if rows is None:
-        return 1.0
+        return None
     units: Array = np.ones(1)
     if per_coefficient:
         units = np.asarray(abs(rows.matrix).max(axis=1).todense()).ravel()

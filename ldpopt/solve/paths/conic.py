@@ -18,6 +18,7 @@ from ldpopt import progress
 from ldpopt.errors import InvalidInputError, SolverError, WorkersError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.executors import executor_for
+from ldpopt.expressions import with_squares_in_unit
 from ldpopt.solve import feasibility
 from ldpopt.solve.formulation import Formulation, largest_frequency
 from ldpopt.solve.paths.closed_forms.one_root import UNBOUNDED
@@ -146,6 +147,7 @@ class CompiledProblem:
         self._unit = unit
         objective, extra = loss.cone_form(f, tuple(self._parameters or data), constants)
         forms, self._numbers = _constrained(formulation, f, with_parameters=with_parameters)
+        forms = with_squares_in_unit(forms, formulation.usual_size(d, unit))
         if factor != 1:
             objective = factor * objective
         is_in_units = all(part.is_in_units for part in formulation.constraints)

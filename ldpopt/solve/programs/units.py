@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.units import own_unit
+from ldpopt.closed_form.units import own_unit, power_below
 
 Array = NDArray[np.float64]
 
@@ -36,7 +36,10 @@ _SMALL = 2.0**-6
 
 def unit_of_size(size: float, d: int) -> float:
     """Return the power of two next to the largest of d frequencies; 1 for usual ones."""
-    return own_unit(size) if size > 1 or size * d < _SMALL else 1.0
+    if 0 < size * d < _SMALL:
+        # Of few values these are near 1, and yet far below the tolerances of solvers.
+        return power_below(size)
+    return own_unit(size) if size > 1 else 1.0
 
 
 def frequency_unit(f: Array) -> float:

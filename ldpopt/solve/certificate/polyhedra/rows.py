@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ldpopt.constraints import Constraint, LinearInequalities
 from ldpopt.constraints.base import row_forms
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.expressions import with_squares_in_unit
 from ldpopt.losses import Loss
 from ldpopt.solve.certificate.bounds.competitors import propagated, reach
 from ldpopt.solve.certificate.bounds.intervals import Box
@@ -75,6 +76,8 @@ class StatedRows:
         How many values there are.
     unit
         The unit, a power of two, in which the variable counts the frequencies.
+    size
+        About how large a frequency is, a power of two: squares are stated in this unit.
 
     Attributes
     ----------
@@ -85,7 +88,12 @@ class StatedRows:
     """
 
     def __init__(
-        self, system: LinearInequalities, curved: Sequence[Constraint], d: int, unit: float
+        self,
+        system: LinearInequalities,
+        curved: Sequence[Constraint],
+        d: int,
+        unit: float,
+        size: float,
     ) -> None:
         import cvxpy as cp
 
@@ -93,7 +101,8 @@ class StatedRows:
         self.unit = unit
         self.values = self.variable if unit == 1 else unit * self.variable
         self.linear = row_forms(_of_values(system, d), self.values, 1)
-        self.of_curved = [member.cone_form(self.values) for member in curved]
+        stated = [member.cone_form(self.values) for member in curved]
+        self.of_curved = [with_squares_in_unit(forms, size) for forms in stated]
         self._within: tuple[Box, ConeSet] | None = None
 
     @property
@@ -158,9 +167,10 @@ class RowsOfTrials:
 
     def stated_in(self, unit: float) -> StatedRows:
         """Return the rows and the curved constraints as cvxpy states them in a unit."""
+        size = self._formulation.usual_size(self._d)
         return self._formulation.kept_set(
             (StatedRows, self._d, unit),
-            lambda: StatedRows(self._system, self.curved, self._d, unit),
+            lambda: StatedRows(self._system, self.curved, self._d, unit, size),
         )
 
     def of(self, loss: Loss, estimate: FrequencyEstimate) -> Rows:
