@@ -93,8 +93,10 @@ def _is_power(node: Node) -> bool:
 
 
 def exponent_of(power: Node) -> float:
-    """Return the exponent of a power."""
-    return float(getattr(power.p, "value", power.p))
+    """Return the exponent of a power; 2 of a sum of squares, 1 of what is neither."""
+    if _is_power(power):
+        return float(getattr(power.p, "value", power.p))
+    return 2.0 if type(power).__name__ == "quad_over_lin" else 1.0
 
 
 def _takes_power_cone(node: Node) -> bool:
@@ -108,36 +110,39 @@ def bases_of(node: Node) -> list[cp.Expression]:
     return [*bases, node.args[0]] if _takes_power_cone(node) else bases
 
 
+def with_bases_in_units(node: Node, units: Iterator[float]) -> Node:
+    """Return an expression in which each power x^p is unit^p (x/unit)^p, for units of ``bases_of``.
+
+    The cone of x, 1 and x^p has no unit of its own in which all three are near 1.
+    """
+    return _with_bases(node, lambda power: next(units) if _takes_power_cone(power) else 1.0)
+
+
 def with_squares_in_unit(node: Node, unit: float) -> Node:
     """Return an expression or constraint with each x^p as unit^p (x/unit)^p, also for p = 2.
 
     In a constraint solvers know a square by the cone of x and 1 ± x², which has no unit of its own
     either. Only whole p count, and the unit is a power of two: no number is rounded.
     """
-    if isinstance(node, list | tuple):
-        return type(node)(with_squares_in_unit(member, unit) for member in node)
-    arguments = [with_squares_in_unit(argument, unit) for argument in node.args]
-    exponent = 1.0
-    if _is_power(node):
-        exponent = exponent_of(node)
-    elif type(node).__name__ == "quad_over_lin":
-        exponent = 2.0
-    if exponent not in (0, 1) and exponent.is_integer() and not node.is_constant():
-        base, *others = arguments
-        return unit**exponent * node.copy([base / unit, *others])
-    is_changed = any(new is not old for new, old in zip(arguments, node.args, strict=True))
-    return node.copy(arguments) if is_changed else node
+
+    def unit_of(part: Node) -> float:
+        exponent = exponent_of(part)
+        is_exact = exponent not in (0, 1) and exponent.is_integer()
+        return unit if is_exact and not part.is_constant() else 1.0
+
+    return _with_bases(node, unit_of)
 
 
-def with_bases_in_units(node: Node, units: Iterator[float]) -> Node:
-    """Return an expression in which each power x^p is unit^p (x/unit)^p, for units of ``bases_of``.
+def _with_bases(node: Node, unit_of: Callable[[Node], float]) -> Node:
+    """Return an expression or constraint with powers in units; 1 leaves a node as it is.
 
-    The cone of x, 1 and x^p has no unit of its own in which all three are near 1.
+    The unit of a node is requested after those of its arguments.
     """
-    arguments = [with_bases_in_units(argument, units) for argument in node.args]
-    unit = next(units) if _takes_power_cone(node) else 1.0
+    arguments = [_with_bases(argument, unit_of) for argument in node.args]
+    unit = unit_of(node)
     if unit != 1:
-        return unit ** exponent_of(node) * node.copy([arguments[0] / unit])
+        base, *others = arguments
+        return unit ** exponent_of(node) * node.copy([base / unit, *others])
     is_changed = any(new is not old for new, old in zip(arguments, node.args, strict=True))
     return node.copy(arguments) if is_changed else node
 

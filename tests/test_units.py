@@ -392,7 +392,7 @@ def test_squares_in_a_unit_are_the_same_to_the_last_bit():
     y = np.array([0.5, 0.1, -0.3])
     forms = [cp.sum_squares(f - y) <= 2, cp.sum((f - y) ** 4) + cp.quad_over_lin(f, 0.5) <= 3]
     plain = [cp.norm(f - y) <= 2, cp.sum(f) == 1, cp.sum(cp.abs(f) ** 1.5) <= 2]
-    scaled = with_squares_in_unit([*forms, *plain], 2.0**-12)
+    scaled = [with_squares_in_unit(form, 2.0**-12) for form in (*forms, *plain)]
     f.value = np.array([0.3, 0.2, 0.7])
     for before, after in zip(forms, scaled, strict=False):
         assert after.args[0].value == before.args[0].value

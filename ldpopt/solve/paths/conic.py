@@ -147,7 +147,8 @@ class CompiledProblem:
         self._unit = unit
         objective, extra = loss.cone_form(f, tuple(self._parameters or data), constants)
         forms, self._numbers = _constrained(formulation, f, with_parameters=with_parameters)
-        forms = with_squares_in_unit(forms, formulation.usual_size(d, unit))
+        size = formulation.usual_size(d, unit)
+        forms = [with_squares_in_unit(form, size) for form in forms]
         if factor != 1:
             objective = factor * objective
         is_in_units = all(part.is_in_units for part in formulation.constraints)

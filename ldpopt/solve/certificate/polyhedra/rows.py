@@ -101,8 +101,10 @@ class StatedRows:
         self.unit = unit
         self.values = self.variable if unit == 1 else unit * self.variable
         self.linear = row_forms(_of_values(system, d), self.values, 1)
-        stated = [member.cone_form(self.values) for member in curved]
-        self.of_curved = [with_squares_in_unit(forms, size) for forms in stated]
+        self.of_curved = [
+            [with_squares_in_unit(form, size) for form in member.cone_form(self.values)]
+            for member in curved
+        ]
         self._within: tuple[Box, ConeSet] | None = None
 
     @property
