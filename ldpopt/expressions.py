@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ldpopt.closed_form.units import power_below
 from ldpopt.errors import InvalidInputError, described, warn
 from ldpopt.frames import is_from, labels_of
 
@@ -140,9 +141,12 @@ def _with_bases(node: Node, unit_of: Callable[[Node], float]) -> Node:
     """
     arguments = [_with_bases(argument, unit_of) for argument in node.args]
     unit = unit_of(node)
+    if unit != 1 and _is_power(node):
+        return unit ** exponent_of(node) * node.copy([arguments[0] / unit])
     if unit != 1:
-        base, *others = arguments
-        return unit ** exponent_of(node) * node.copy([base / unit, *others])
+        base, divisor = arguments
+        of_divisor = power_below(float(divisor.value)) if divisor.is_constant() else 1.0
+        return unit**2 / of_divisor * node.copy([base / unit, divisor / of_divisor])
     is_changed = any(new is not old for new, old in zip(arguments, node.args, strict=True))
     return node.copy(arguments) if is_changed else node
 

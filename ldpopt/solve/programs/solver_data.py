@@ -11,6 +11,7 @@ cvxpy would build all matrices again.
 
 from __future__ import annotations
 
+import math
 import threading
 import warnings
 from collections.abc import Collection, Hashable, Mapping
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.expressions import exponent_of
 from ldpopt.immutable import closed
 from ldpopt.solve.programs.jobs import Job, JobResult, pack, without_program
 from ldpopt.solve.programs.solvers import (
@@ -302,6 +304,7 @@ def _state_by_power_cones(reduction: Any, solver: Any) -> None:
     By default it takes trees of second-order cones, of which some are nearly lines: for the 3-norm
     of 256 values no solver had an accurate point, and a proof of 64 took fifty times as long.
     """
+    from cvxpy.atoms.elementwise.power import Power, PowerApprox
     from cvxpy.atoms.geo_mean import GeoMean, GeoMeanApprox
     from cvxpy.atoms.pnorm import Pnorm, PnormApprox
     from cvxpy.constraints import PowCone3D, PowConeND
@@ -312,8 +315,22 @@ def _state_by_power_cones(reduction: Any, solver: Any) -> None:
     exact = ((PnormApprox, Pnorm, PowCone3D), (GeoMeanApprox, GeoMean, PowConeND))
     taken = solver.SUPPORTED_CONSTRAINTS
     chosen = {tree: methods[atom] for tree, atom, cone in exact if cone in taken}
+    if PowCone3D in taken:
+        chosen[PowerApprox] = _by_exponent(methods[PowerApprox], methods[Power])
     # Of this one object alone: cvxpy's own table serves other problems too.
     reduction.cone_canon_methods = {**methods, **chosen}
+
+
+def _by_exponent(tree: Any, power_cone: Any) -> Any:
+    """Return the way to state powers: by a tree of cones where one or few of them are enough."""
+
+    def stated(power: Any, *arguments: Any, **options: Any) -> tuple[Any, list[Any]]:
+        is_short = math.log2(abs(exponent_of(power)) or 1.0).is_integer()
+        canonicalize = tree if is_short else power_cone
+        values, forms = canonicalize(power, *arguments, **options)
+        return values, forms
+
+    return stated
 
 
 def _state_signs(reduction: Any) -> None:
