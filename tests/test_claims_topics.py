@@ -21,6 +21,7 @@ from ldpopt.claims.topics import (
     authors,
     bias,
     complexity,
+    controls,
     derivations,
     equivalences,
     errata,
@@ -66,6 +67,15 @@ def test_a_vector_that_loses_one_value_per_round():
         answer, rounds = published.repeated_partition(complexity._one_per_round(d))
         assert rounds == d
         assert answer.tolist() == [1.0, *[0.0] * (d - 1)]
+
+
+# --- controls -------------------------------------------------------------------------------------
+
+
+def test_shares_of_vectors_in_need_by_hand():
+    # A value of 0 is not negative; one vector in four has a negative one, and two sum to 1.
+    rows = ([0.0, 1.0], [0.5, 0.5], [0.0, 0.9], [-0.1, 0.9])
+    assert controls._shares_in_need([estimate_of(*rows)]) == (0.25, 0.5)
 
 
 # --- derivations ----------------------------------------------------------------------------------
