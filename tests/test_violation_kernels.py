@@ -5,7 +5,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 from ldpopt.closed_form import rows
-from ldpopt.constraints import Bounds, GroupTotals, Hierarchy, Monotone, Unimodal
+from ldpopt.constraints import (
+    Bounds,
+    GroupTotals,
+    Hierarchy,
+    Monotone,
+    Unimodal,
+    violation_kernels,
+)
 from ldpopt.constraints.orders import Order
 from ldpopt.errors import InvalidInputError
 
@@ -106,6 +113,21 @@ def test_vectors_that_are_too_short_are_refused(name, monkeypatch):
     monkeypatch.setattr(rows, "_LONG", 0)
     with pytest.raises(InvalidInputError):
         SETS[name].violation(np.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("parents", "expected"),
+    [
+        ([-1, -1, -1], (0.0, 6.0)),  # no node has a parent
+        ([-1, 0, 0], (4.0, 1.0)),
+    ],
+)
+def test_nothing_behind_the_last_node_is_read(parents, expected):
+    """What lies behind it in memory looks like one more root, or one more child."""
+    parents = np.array([*parents, parents[-1]])[:-1]
+    rows = np.array([[1.0, 2.0, 3.0], [100.0, 100.0, 100.0]])[:1]
+    differences, of_roots = violation_kernels.largest_differences_in_order(rows, parents)
+    assert (differences[0], of_roots[0]) == expected
 
 
 def test_long_groups_round_as_little_as_numpy_does():
