@@ -29,6 +29,7 @@ from ldpopt.claims.topics import (
     likelihoods,
     noise,
     posterior,
+    prior_fits,
     protocols,
     shapes,
     variances,
@@ -503,6 +504,26 @@ def test_the_variance_of_norm_by_hand():
 
 def test_true_frequencies_of_the_noise_claims_are_distinct():
     assert noise._truth(4).tolist() == pytest.approx([3 / 6, 2 / 6, 1 / 6, 0.0])
+
+
+# --- prior fits -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("more", "expected"), [(3, Verdict.HOLDS), (1, Verdict.FAILS)])
+def test_false_negatives_are_compared_by_their_growth(more, expected, monkeypatch):
+    # Four values are kept, and four frequent ones are not. As the threshold falls, two of those
+    # that are kept become frequent, and some of the others.
+    oracle = OUE(epsilon=1.0, d=11)
+    significance = significance_threshold(11, oracle.sd(100), alpha=0.05)
+    truth = np.zeros(11)
+    truth[[0, 1, 4, 5, 6, 7]] = 1.1
+    truth[[2, 3, *range(8, 8 + more)]] = 0.5
+    raw = estimate_of(np.where(np.arange(11) < 4, 2 * significance, 0.0), oracle=oracle)
+    monkeypatch.setattr(prior_fits, "_zipf_oue", lambda *_, **__: (truth * significance, raw))
+    finding = LEDGER["zero-moves"].check(InstanceSet(quick=True))
+    assert finding.evidence["true positives"] == "2, 2, 2, 4, 4, 4"
+    assert finding.evidence["false negatives"] == f"4, 4, 4, {4 + more}, {4 + more}, {4 + more}"
+    assert finding.verdict is expected
 
 
 # --- protocols and errata -------------------------------------------------------------------------
