@@ -290,6 +290,21 @@ def test_the_coefficient_prefers_small_variances():
     assert few > many + 1e-4
 
 
+@pytest.mark.parametrize("distance", [0.0, 0.1])
+def test_dominance_must_matter_and_suffice(distance, monkeypatch):
+    """Red if both answers agree in all settings, and if they differ in the dominated one too."""
+
+    def both(raw):
+        cls = raw.frequencies
+        first = np.arange(raw.d) == 0
+        # t is large enough for any distance.
+        return cls + distance * first, cls, np.full(len(cls), 1e3)
+
+    monkeypatch.setattr(likelihoods, "_both", both)
+    finding = LEDGER["mle-cls-dominated"].check(InstanceSet(quick=True))
+    assert finding.verdict is Verdict.FAILS
+
+
 # --- posterior ------------------------------------------------------------------------------------
 
 
