@@ -74,9 +74,9 @@ def test_a_vector_that_loses_one_value_per_round():
 
 
 def test_shares_of_vectors_in_need_by_hand():
-    # A value of 0 is not negative; one vector in four has a negative one, and two sum to 1.
-    rows = ([0.0, 1.0], [0.5, 0.5], [0.0, 0.9], [-0.1, 0.9])
-    assert controls._shares_in_need([estimate_of(*rows)]) == (0.25, 0.5)
+    # A value of 0 is not negative; one vector in four has a negative one, and one sums to 1.
+    rows = ([0.0, 1.0], [0.5, 0.6], [0.0, 0.9], [-0.1, 0.9])
+    assert controls._shares_in_need([estimate_of(*rows)]) == (0.25, 0.75)
 
 
 # --- derivations ----------------------------------------------------------------------------------

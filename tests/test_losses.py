@@ -741,14 +741,14 @@ def test_the_support_of_the_divergence_has_no_zeros():
 @pytest.mark.parametrize("slope", [1.0, -1.0])
 @pytest.mark.parametrize(
     ("first", "last", "is_near"),
-    [(-0.34, 0.0, True), (-0.42, 0.0, False), (0.1, 0.44, True), (0.1, 0.52, False)],
+    [(-0.18, 0.1, True), (-0.37, 0.1, False), (0.2, 0.48, True), (0.2, 0.67, False)],
 )
 def test_the_rounding_is_relative_where_no_estimate_is_far_on_either_side(
     slope, first, last, is_near
 ):
-    # Of the frequencies 0 to 0.1 the smallest variance is 1 or 0.9, and half of it is far.
+    # Of the frequencies 0.1 to 0.2 the smallest variance is 1.1 or 0.8, and half of it is far.
     targets = np.array([first, last])
-    roundings = relative_roundings(np.array([0.0, 0.1]), targets, 1.0, slope)
+    roundings = relative_roundings(np.array([0.1, 0.2]), targets, 1.0, slope)
     assert (roundings is not None) == is_near
 
 
