@@ -867,6 +867,60 @@ def test_the_rise_of_curved_values_is_that_of_others_but_for_rounding():
     assert float(short) == pytest.approx(float(dual.separable_rise(*joined)), rel=1e-11)
 
 
+@pytest.mark.parametrize("varied", range(7))
+def test_one_array_of_the_rise_may_differ_between_values_and_the_others_not(varied):
+    """Of more values than a block has: each array goes on by its own step.
+
+    In Python, where a place past the end is an error: compiled code reads what lies there.
+    """
+    d = 600
+    generator = np.random.default_rng(7)
+    f = generator.random(d)
+    # Slope, error, curvature, price and its error, bounds: of some values the lower end is the
+    # dearest, of others the upper one.
+    arrays = [np.array([number]) for number in (-1.0, 1.5, 0.5, 0.2, 1.5, -2.6, 1.5)]
+    arrays[varied] = arrays[varied] * generator.uniform(0.9, 1.1, d)
+    slope, error, modulus, price, price_error, lower, upper = arrays
+    with mock.patch.object(kernels, "_rise", kernels._rise.py_func):
+        bound = kernels.rise(0.0, slope, error, modulus, f, price, price_error, lower, upper)
+    written_out = np.broadcast_arrays(f, *arrays)[1:]
+    slope, error, modulus, price, price_error, lower, upper = written_out
+    expected = by_numpy(slope - price, error + price_error, f, lower, upper, modulus)
+    assert bound == pytest.approx(expected, rel=1e-12)
+
+
+SWEPT = {
+    "simplex": (0.0, np.inf),
+    "free": (-np.inf, np.inf),
+    "one interval": (-0.25, 0.75),
+    "own lower ends": (-np.linspace(0.0, 0.5, 300), 0.75),
+    "own upper ends": (-0.25, np.linspace(0.5, 1.5, 300)),
+}
+
+
+@pytest.mark.parametrize("name", SWEPT)
+def test_sums_and_rise_of_a_formula_are_those_of_its_slopes(name):
+    """In Python too, for the same reason."""
+    generator = np.random.default_rng(8)
+    f, target, weights = generator.random((3, 300))
+    formula = box_kernels.Formula(
+        box_kernels.WEIGHTED_SQUARES, target, weights, ROUNDINGS, 0.0, (0.0,) * 5
+    )
+    bounds = Box(*map(np.atleast_1d, SWEPT[name]))
+    slope = weights * (f - target)
+    in_python = {formula.kind: partial(box_kernels._add_sums.py_func, formula.kind)}
+    with mock.patch.object(box_kernels, "_SUMS", in_python):
+        swept = box_kernels.sums(formula, f, (f.min(), f.max()), bounds)
+    expected = kernels.sums(slope, f, *bounds)
+    assert swept == pytest.approx(expected, rel=1e-9, abs=1e-12, nan_ok=True)
+    in_python = {formula.kind: partial(box_kernels._add_rises.py_func, formula.kind)}
+    with mock.patch.object(box_kernels, "_RISES", in_python):
+        rise = box_kernels.rise(formula, f, 0.1, bounds)
+    assert rise == pytest.approx(
+        by_numpy(slope - 0.1, np.zeros(300), f, *bounds, weights), rel=1e-9
+    )
+
+
 def test_large_errors_cost_no_more_than_the_ranges_allow():
     # Squared, an error of 1 over a curvature of 1e-6 would cost 5e5.
     ends = np.zeros(1), np.ones(1)

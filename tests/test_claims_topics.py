@@ -21,6 +21,7 @@ from ldpopt.claims.topics import (
     authors,
     bias,
     complexity,
+    controls,
     derivations,
     equivalences,
     errata,
@@ -28,6 +29,7 @@ from ldpopt.claims.topics import (
     likelihoods,
     noise,
     posterior,
+    prior_fits,
     protocols,
     shapes,
     variances,
@@ -66,6 +68,15 @@ def test_a_vector_that_loses_one_value_per_round():
         answer, rounds = published.repeated_partition(complexity._one_per_round(d))
         assert rounds == d
         assert answer.tolist() == [1.0, *[0.0] * (d - 1)]
+
+
+# --- controls -------------------------------------------------------------------------------------
+
+
+def test_shares_of_vectors_in_need_by_hand():
+    # A value of 0 is not negative; one vector in four has a negative one, and one sums to 1.
+    rows = ([0.0, 1.0], [0.5, 0.6], [0.0, 0.9], [-0.1, 0.9])
+    assert controls._shares_in_need([estimate_of(*rows)]) == (0.25, 0.75)
 
 
 # --- derivations ----------------------------------------------------------------------------------
@@ -277,6 +288,21 @@ def test_the_coefficient_prefers_small_variances():
     t = (1 - raw.sum()) / (2 + kappa)
     assert many == pytest.approx((raw[0] + t) / (1 - kappa * t), abs=1e-7)
     assert few > many + 1e-4
+
+
+@pytest.mark.parametrize("distance", [0.0, 0.1])
+def test_dominance_must_matter_and_suffice(distance, monkeypatch):
+    """Red if both answers agree in all settings, and if they differ in the dominated one too."""
+
+    def both(raw):
+        cls = raw.frequencies
+        first = np.arange(raw.d) == 0
+        # t is large enough for any distance.
+        return cls + distance * first, cls, np.full(len(cls), 1e3)
+
+    monkeypatch.setattr(likelihoods, "_both", both)
+    finding = LEDGER["mle-cls-dominated"].check(InstanceSet(quick=True))
+    assert finding.verdict is Verdict.FAILS
 
 
 # --- posterior ------------------------------------------------------------------------------------
@@ -493,6 +519,26 @@ def test_the_variance_of_norm_by_hand():
 
 def test_true_frequencies_of_the_noise_claims_are_distinct():
     assert noise._truth(4).tolist() == pytest.approx([3 / 6, 2 / 6, 1 / 6, 0.0])
+
+
+# --- prior fits -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("more", "expected"), [(3, Verdict.HOLDS), (1, Verdict.FAILS)])
+def test_false_negatives_are_compared_by_their_growth(more, expected, monkeypatch):
+    # Four values are kept, and four frequent ones are not. As the threshold falls, two of those
+    # that are kept become frequent, and some of the others.
+    oracle = OUE(epsilon=1.0, d=11)
+    significance = significance_threshold(11, oracle.sd(100), alpha=0.05)
+    truth = np.zeros(11)
+    truth[[0, 1, 4, 5, 6, 7]] = 1.1
+    truth[[2, 3, *range(8, 8 + more)]] = 0.5
+    raw = estimate_of(np.where(np.arange(11) < 4, 2 * significance, 0.0), oracle=oracle)
+    monkeypatch.setattr(prior_fits, "_zipf_oue", lambda *_, **__: (truth * significance, raw))
+    finding = LEDGER["zero-moves"].check(InstanceSet(quick=True))
+    assert finding.evidence["true positives"] == "2, 2, 2, 4, 4, 4"
+    assert finding.evidence["false negatives"] == f"4, 4, 4, {4 + more}, {4 + more}, {4 + more}"
+    assert finding.verdict is expected
 
 
 # --- protocols and errata -------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from ldpopt import datasets, oracles
 from ldpopt.errors import InvalidInputError
 from ldpopt.priors import grid_weights as grid
-from ldpopt.priors import penalised
+from ldpopt.priors import penalised, weight_kernels
 from ldpopt.priors.binning import Binned
 from ldpopt.priors.counts import EstimatedCounts
 from ldpopt.priors.mixture_prior import cell_edges, dictionaries
@@ -51,6 +51,23 @@ def test_npmle_goes_on_by_the_search_where_steps_end(binned, monkeypatch):
     monkeypatch.setattr(grid, "_STEPS", 2)
     _, gap = grid.grid_weights(likelihoods, binned.size, TOLERANCE)
     assert gap <= TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("score", "peaks"),
+    [
+        ([3.0, 2.0, 1.5], [0]),
+        ([1.5, 2.0, 3.0], [2]),
+        ([2.0, 0.5, 3.0], [0, 2]),
+        ([2.0, 3.0, 2.0, 0.5, 0.9, 0.5], [1]),
+        ([2.0, 2.0, 0.0], [1]),
+        ([1.0, 0.5], []),
+    ],
+)
+def test_new_places_are_peaks_of_the_scores_above_one(score, peaks):
+    # In Python, where a place past the end is an error: compiled code reads what lies there.
+    kept = weight_kernels._places_and_peaks.py_func(np.zeros(len(score)), np.array(score))
+    assert kept.tolist() == peaks
 
 
 def test_steps_too_flat_to_compare_end_where_the_gap_would_rise(binned):

@@ -181,6 +181,15 @@ def test_a_printed_sum_is_compared_to_one_per_cent(tmp_path, method, factor):
     assert judge(statement, Results(tmp_path)).verdict is Verdict.FAILS
 
 
+@pytest.mark.parametrize(("share", "expected"), [(0.6, Verdict.HOLDS), (0.4, Verdict.FAILS)])
+def test_a_method_is_selected_if_more_than_half_of_the_trials_choose_it(tmp_path, share, expected):
+    shutil.copy(KEPT_RUN / "ndss-fig9.csv", tmp_path)
+    # In the kept run all trials choose it.
+    scale(tmp_path, "ndss-fig9", share, method="power-ns", metric="share of choices")
+    (on_emoji,) = judge(BY_ID["n-fig9-power-ns"], Results(tmp_path)).on_data
+    assert on_emoji.verdict is expected
+
+
 def test_missing_shortened_and_unlisted_tables_are_defects(copy):
     (copy / "ndss-fig9.csv").unlink()
     (copy / "ndss-fig8.paired.csv").unlink()

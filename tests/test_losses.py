@@ -16,6 +16,7 @@ from ldpopt.constraints import AtMost, Bounds, GroupTotals, Monotone, NonNegativ
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError, LdpoptWarning
 from ldpopt.estimate import Noise
 from ldpopt.losses.normalised import TiltedGaussianMLE
+from ldpopt.losses.quadratic import relative_roundings
 from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, OBJECTIVE, SOLVER, SUM
 
 D = 5
@@ -735,6 +736,20 @@ def test_one_trial_that_is_not_of_grr_is_enough_for_the_multinomial_to_refuse_a_
 def test_the_support_of_the_divergence_has_no_zeros():
     support = losses.KullbackLeibler().support(FrequencyEstimate([0.5, 0.0, -0.25]))
     assert support.tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("slope", [1.0, -1.0])
+@pytest.mark.parametrize(
+    ("first", "last", "is_near"),
+    [(-0.18, 0.1, True), (-0.37, 0.1, False), (0.2, 0.48, True), (0.2, 0.67, False)],
+)
+def test_the_rounding_is_relative_where_no_estimate_is_far_on_either_side(
+    slope, first, last, is_near
+):
+    # Of the frequencies 0.1 to 0.2 the smallest variance is 1.1 or 0.8, and half of it is far.
+    targets = np.array([first, last])
+    roundings = relative_roundings(np.array([0.1, 0.2]), targets, 1.0, slope)
+    assert (roundings is not None) == is_near
 
 
 def test_the_rounding_of_a_binomial_gradient_near_certainty_is_covered():

@@ -115,6 +115,15 @@ def test_a_long_vector_that_newton_gives_up_is_sorted(compiled, monkeypatch):
     assert_exact(norm_sub(f), reference.norm_sub(f))
 
 
+def test_from_a_good_guess_newton_does_not_give_up(compiled, monkeypatch):
+    def gave_up(*_):
+        raise AssertionError("the steps of numpy were taken")
+
+    monkeypatch.setattr(water_level, "_settle", gave_up)
+    f = LONG_VECTORS["dense positive"]
+    assert_exact(norm_sub(f), reference.norm_sub(f))
+
+
 @pytest.mark.parametrize("start", [0.0, 1e9, -0.4])
 def test_long_vectors_sum_to_their_total_after_rescaling(start, compiled):
     """By the kernel, also where the origin is moved: the factor is taken from its own sums."""

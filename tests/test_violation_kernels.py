@@ -5,7 +5,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 from ldpopt.closed_form import rows
-from ldpopt.constraints import Bounds, GroupTotals, Hierarchy, Monotone, Unimodal
+from ldpopt.constraints import (
+    Bounds,
+    GroupTotals,
+    Hierarchy,
+    Monotone,
+    Unimodal,
+    violation_kernels,
+)
 from ldpopt.constraints.orders import Order
 from ldpopt.errors import InvalidInputError
 
@@ -106,6 +113,20 @@ def test_vectors_that_are_too_short_are_refused(name, monkeypatch):
     monkeypatch.setattr(rows, "_LONG", 0)
     with pytest.raises(InvalidInputError):
         SETS[name].violation(np.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("parents", "expected"),
+    [
+        ([-1, -1, -1], (0.0, 6.0)),  # no node has a parent
+        ([-1, 0, 0], (4.0, 1.0)),
+    ],
+)
+def test_nothing_behind_the_last_node_is_read(parents, expected):
+    """In Python, where that is an error: compiled code reads what lies there in memory."""
+    in_python = violation_kernels.largest_differences_in_order.py_func
+    (difference,), (of_roots,) = in_python(np.array([[1.0, 2.0, 3.0]]), np.array(parents))
+    assert (difference, of_roots) == expected
 
 
 def test_long_groups_round_as_little_as_numpy_does():

@@ -494,7 +494,9 @@ def relative_roundings(ends: Array, target_ends: Array, a: Any, b: Any) -> float
 
     None is returned unless one a and b, and the smallest and largest f and f̃ alone, show that
     nothing cancels: the variance is then at least a share of its terms, and b |r| at most 1, so
-    that 2 + b |r| is at most three times |2 - b r|. No vector has to be read for it.
+    that 2 + b |r| is at most three times |2 - b r|. No vector has to be read for it. The variances
+    at f̃, by which curvatures are computed, then cancel little too: each is at least half of one
+    at f.
     """
     if np.ndim(a) or np.ndim(b):
         return None

@@ -353,9 +353,11 @@ def mle_cls_dominated(instances: InstanceSet) -> Finding:
         # f's part of the variance over the constant part, where it is largest.
         part = oracle.kappa * float(data.frequencies.max())
         farthest = largest(distance)
-        # Dominated is below 1 %, and undominated above the constant part itself.
-        dominated_but_far |= part < 0.01 and farthest > 0.01
-        far_undominated |= part > 1 and farthest > 0.01
+        # Dominated is below 1 %.
+        is_dominated = part < 0.01
+        is_far = farthest > 0.01
+        dominated_but_far |= is_dominated and is_far
+        far_undominated |= is_far and not is_dominated
         name = f"ε = {epsilon:g}, n = {n:,}: κ f of the top value; 2κ|t|; ‖f_MLE - f_CLS‖₁"
         evidence[name] = f"{part:.3g}; {largest(bound):.2g}; {farthest:.2g}"
         vectors += len(distance)
