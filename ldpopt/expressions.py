@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ldpopt.closed_form.units import power_below
 from ldpopt.errors import InvalidInputError, described, warn
 from ldpopt.frames import is_from, labels_of
 
@@ -145,7 +144,8 @@ def _with_bases(node: Node, unit_of: Callable[[Node], float]) -> Node:
         return unit ** exponent_of(node) * node.copy([arguments[0] / unit])
     if unit != 1:
         base, divisor = arguments
-        of_divisor = power_below(float(divisor.value)) if divisor.is_constant() else 1.0
+        is_known = divisor.is_constant() and 0 < float(divisor.value) < math.inf
+        of_divisor = 2.0 ** math.floor(math.log2(float(divisor.value))) if is_known else 1.0
         return unit**2 / of_divisor * node.copy([base / unit, divisor / of_divisor])
     is_changed = any(new is not old for new, old in zip(arguments, node.args, strict=True))
     return node.copy(arguments) if is_changed else node

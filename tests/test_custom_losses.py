@@ -344,6 +344,13 @@ def test_norms_are_stated_by_power_cones_to_solvers_that_have_them():
     assert len(data["dims"].p3d) == 0
 
 
+@pytest.mark.parametrize(("exponent", "count"), [(1.5, 4), (3, 4), (-1, 0), (4, 0)])
+def test_powers_take_power_cones_unless_few_others_state_them(exponent, count):
+    stated = cp.Problem(cp.Minimize(cp.sum(cp.power(cp.Variable(4), exponent))))
+    _, program, _ = reduced_problem(stated, "CLARABEL")
+    assert len(program.cone_dims.p3d) == count
+
+
 def test_losses_without_powers_have_no_units_of_bases():
     f = cp.Variable(3)
     for stated in (cp.sum_squares(f), cp.sum(f**1), cp.sum(cp.exp(f)), cp.sum(cp.Constant(2) ** 3)):

@@ -366,6 +366,11 @@ CURVED = {
     "squares": (lambda f, t: cp.sum_squares(f - t / 7), lambda t: 0.04 * t**2),
     "square of each": (lambda f, t: cp.sum((f - t / 7) ** 2), lambda t: 0.04 * t**2),
     "fourth powers": (lambda f, t: cp.sum((f - t / 7) ** 4), lambda t: 1e-3 * t**4),
+    "squares over the total": (lambda f, t: cp.quad_over_lin(f - t / 7, t), lambda t: 0.04 * t),
+    "powers of shares": (
+        lambda f, t: cp.sum(cp.abs(7 * f / t - 1) ** 1.5),
+        lambda t: 2.0,
+    ),
 }
 
 
