@@ -144,7 +144,9 @@ def _with_bases(node: Node, unit_of: Callable[[Node], float]) -> Node:
         return unit ** exponent_of(node) * node.copy([arguments[0] / unit])
     if unit != 1:
         base, divisor = arguments
-        is_known = divisor.is_constant() and 0 < float(divisor.value) < math.inf
+        # A parameter may have no value yet, and has others later.
+        is_number = divisor.is_constant() and not divisor.parameters()
+        is_known = is_number and 0 < float(divisor.value) < math.inf
         of_divisor = 2.0 ** math.floor(math.log2(float(divisor.value))) if is_known else 1.0
         return unit**2 / of_divisor * node.copy([base / unit, divisor / of_divisor])
     is_changed = any(new is not old for new, old in zip(arguments, node.args, strict=True))

@@ -392,6 +392,18 @@ def test_own_curved_sets_have_the_same_answers_in_any_unit(name):
     assert_allclose(answers, np.tile(answers[0], (len(answers), 1)), atol=SOLVER["CLARABEL"])
 
 
+def test_the_divisor_of_squares_may_be_a_parameter():
+    divisor = cp.Parameter(pos=True)
+    ball = Custom(lambda f: [cp.quad_over_lin(f - 0.25, divisor) <= 0.02])
+    problem = Problem(LeastSquares(), [*SIMPLEX, ball])
+    for value in (2.0, 0.5):
+        divisor.value = value
+        solution = problem.solve([0.7, 0.3, 0.1, -0.1])
+        assert solution.status is Status.OPTIMAL
+        length = np.sum((solution.frequencies - 0.25) ** 2)
+        assert_allclose(length, 0.02 * value, atol=SOLVER["CLARABEL"])
+
+
 def test_squares_in_a_unit_are_the_same_to_the_last_bit():
     f = cp.Variable(3)
     y = np.array([0.5, 0.1, -0.3])
