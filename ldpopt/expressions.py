@@ -86,6 +86,26 @@ def outside_domain(node: Node) -> float:
     return distance
 
 
+def slopes_of(expression: cp.Expression, variable: cp.Variable) -> Any:
+    """Return the derivative of each entry by each number of a variable, at the variables' values.
+
+    A sparse array of one column per entry, in the order of Fortran; None where none is known.
+    """
+    from scipy import sparse
+
+    try:
+        with np.errstate(all="ignore"):
+            slopes = expression.grad[variable]
+    # Not every function of cvxpy states one.
+    except (NotImplementedError, ValueError, TypeError, KeyError):
+        return None
+    if slopes is None:
+        return None
+    # That of one number by one number is a number.
+    table: Any = slopes if sparse.issparse(slopes) else np.atleast_2d(slopes)
+    return sparse.csc_array(table)
+
+
 def _is_power(node: Node) -> bool:
     """Return whether a node is a power with an exponent that is a number."""
     # By names, of classes that have moved between versions of cvxpy.

@@ -29,7 +29,7 @@ from ldpopt.solve.certificate.cones.compiled_problem import compiled_set
 from ldpopt.solve.certificate.cones.conic_program import ConicProgram
 from ldpopt.solve.certificate.polyhedra import polyhedron, rows
 from ldpopt.solve.formulation import Formulation
-from tests.tolerances import CERTIFIED, OBJECTIVE
+from tests.tolerances import CERTIFIED, OBJECTIVE, SOLVER
 
 RAW = np.array([0.5, 0.4, 0.3, 0.1, -0.1, 0.02])
 CENTRE = np.full(6, 1 / 6)
@@ -405,3 +405,50 @@ def test_each_thread_has_a_set_of_its_own():
         there = pool.submit(formulation.kept_set, "place", object).result()
     assert there is not here
     assert formulation.kept_set("another", object) is not here
+
+
+def fourth_powers(limit):
+    return Custom(lambda f: [cp.sum(cp.power(f, 4)) <= limit])
+
+
+@pytest.mark.parametrize(
+    ("build", "expected"),
+    [
+        # 16e-12 - 1e-12 over the slope 4 * 8e-9.
+        (lambda f: [cp.power(f[0], 4) <= 1e-12], 15e-12 / 32e-9),
+        # By entries, and the last of them, which is met, has no slope.
+        (lambda f: [cp.power(f[[1, 0, 2]], 4) <= 1e-12], 15e-12 / 32e-9),
+        (lambda f: [1e-9 * (f[0] - f[1]) == 0], 1e-3),
+        # The largest of the two slopes, of which one is 4.
+        (lambda f: [4 * f[0] + 1e-9 * f[1] <= 1e-9], 8e-3 + 1e-12 - 1e-9),
+        # No point meets it, as its slope of 0 at the minimum proves.
+        (lambda f: [cp.square(f[2]) <= -1e-12], np.inf),
+        # Cones measure distances: cvxpy knows no slopes of (t, X).
+        (lambda f: [cp.SOC(f[1], f[:1])], 5e-4 * np.sqrt(2)),
+    ],
+)
+def test_violations_that_small_slopes_hide_count_as_distances(build, expected):
+    violation = Custom(build).violation(np.array([2e-3, 1e-3, 0.0]))
+    assert_allclose(violation, expected, rtol=CERTIFIED)
+
+
+def test_a_function_without_slopes_counts_by_its_values(monkeypatch):
+    def refuse(_):
+        raise NotImplementedError
+
+    monkeypatch.setattr(cp.atoms.atom.Atom, "grad", property(refuse))
+    violation = Custom(lambda f: [cp.power(f[0], 4) <= 1e-12]).violation(np.array([2e-3]))
+    assert_allclose(violation, 15e-12, rtol=CERTIFIED)
+
+
+def test_a_point_far_outside_fourth_powers_of_small_numbers_is_not_optimal():
+    d = 1_024
+    raw = np.arange(d) / (d * (d - 1) / 2)
+    problem = Problem(LeastSquares(), [*SIMPLEX, fourth_powers(2 / d**3)])
+    # It has 3.2 / d^3, and no gap, since it is the estimate itself.
+    outside = certify(problem, raw, raw)
+    assert not outside.is_optimal(1e-4)
+    assert not outside.is_optimal(1e-4, relative=True)
+    solution = problem.solve(raw)
+    assert solution.status == "optimal"
+    assert_allclose(np.sum(solution.frequencies**4), 2 / d**3, rtol=SOLVER["CLARABEL"])

@@ -22,6 +22,7 @@ from ldpopt.expressions import (
     require_values,
     require_variables,
     shown,
+    slopes_of,
     substituted,
     warn_of_order,
     warn_of_tables,
@@ -270,6 +271,7 @@ class StatedConstraint(Constraint):
     def violation(self, f: Array) -> Array:
         """Return the largest violation that cvxpy measures, or distance from a function's domain.
 
+        Where all slopes are below 1, it counts in frequency: fourth powers of 1e-3 are 1e-12.
         Infinite beyond a pole, and where a function is not defined.
         """
         result = np.zeros(f.shape[:-1])
@@ -286,11 +288,37 @@ class StatedConstraint(Constraint):
             # NaN: a function is not defined at the point.
             with np.errstate(all="ignore"):
                 measured = np.nan_to_num(form.violation(), nan=np.inf)
-            sizes += [float(np.max(measured)), outside_domain(form)]
+            sizes += [self._distance(form, measured), outside_domain(form)]
         return max(sizes)
+
+    def _distance(self, form: cp.Constraint, measured: Array) -> float:
+        """Return by how much frequencies have to change, in sum, until a form may be met.
+
+        A convex g is above its tangent at f, so f is no nearer to g <= 0 than g over its largest
+        slope. Steep slopes take nothing away, since the way may be longer.
+        """
+        numbers = np.ravel(measured, order="F")
+        largest = float(np.max(numbers))
+        # Mostly nothing is violated, and cones measure a distance.
+        if not 0 < largest < np.inf or _is_cone(form):
+            return largest
+        slopes = slopes_of(form.expr, self._variable)
+        if slopes is None:
+            return largest
+        steepest = abs(slopes).max(axis=0).toarray().ravel()
+        violated = numbers > 0
+        with np.errstate(divide="ignore"):
+            return float(np.max(numbers[violated] / np.minimum(steepest[violated], 1.0)))
 
     def __repr__(self) -> str:
         return repr(self.source)
+
+
+def _is_cone(form: cp.Constraint) -> bool:
+    """Return whether a form is about its numbers together, not about each of them."""
+    import cvxpy as cp
+
+    return not isinstance(form, cp.constraints.Inequality | cp.constraints.Equality | cp.Zero)
 
 
 def _require_possible(source: Custom, form: cp.Constraint, values: Values) -> None:

@@ -24,6 +24,7 @@ from ldpopt.expressions import (
     require_values,
     require_variables,
     shown,
+    slopes_of,
     substituted,
     warn_of_order,
     warn_of_tables,
@@ -532,16 +533,11 @@ def _is_inside(expression: cp.Expression, f: Array) -> bool:
 def _subgradient(expression: cp.Expression, variable: cp.Variable, point: Array) -> Array:
     """Return a subgradient of an expression at a point; NaN where none is known."""
     variable.save_value(point)
-    try:
-        with np.errstate(all="ignore"):
-            slope = expression.grad[variable]
-    # Not every function of cvxpy states one.
-    except (NotImplementedError, ValueError, TypeError, KeyError):
-        slope = None
-    if slope is None:
+    slopes = slopes_of(expression, variable)
+    if slopes is None:
         return _multiplier(expression, variable, point)
-    dense = slope.toarray() if hasattr(slope, "toarray") else slope
-    return np.asarray(dense, dtype=np.float64).reshape(len(point))
+    dense: Array = slopes.toarray().astype(np.float64).reshape(len(point))
+    return dense
 
 
 def _multiplier(expression: cp.Expression, variable: cp.Variable, point: Array) -> Array:
