@@ -576,6 +576,18 @@ def test_half_the_weighted_mle_is_half_as_convex():
     assert tilted.curvature(by_hand(1.0, 1.0), 0.0, 1.0).tolist() == [2**2 / 2**3, 1**2 / 2**3]
 
 
+def test_where_slopes_cancel_the_rounding_is_that_of_the_distance():
+    estimate = by_hand(4.0, 1.0)
+    f = np.array([0.5, 0.25])
+    slope = GAUSSIAN.gradient(f, estimate)
+    tilted = TiltedGaussianMLE(-slope / 2)
+    gradient = tilted.gradient(f, estimate)
+    assert gradient.tolist() == [0.0, 0.0]
+    stated = tilted.gradient_error(f, gradient, estimate)
+    assert np.all(stated > GAUSSIAN.gradient_error(f, slope, estimate) / 2)
+    assert np.all(stated > 0)
+
+
 def test_other_losses_are_as_convex_as_their_second_derivatives():
     stack = FrequencyEstimate([[0.5, 0.2], [0.3, 0.3], [0.9, 0.1]])
     weighted = losses.WeightedLeastSquares([3.0, 0.25])

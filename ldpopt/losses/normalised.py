@@ -193,8 +193,10 @@ class TiltedGaussianMLE(GaussianMLE):
 
     def gradient_error(self, f: Array, gradient: Array, estimate: FrequencyEstimate) -> Array:
         """Return the rounding of the two parts, which may cancel."""
-        distance = super().gradient_error(f, gradient, estimate) / 2
-        return distance + 4 * _EPS * (np.abs(gradient) + np.abs(self.slopes))
+        # The slopes of the distance: they are large where the sum of the two is small.
+        of_distance = np.abs(gradient) + np.abs(self.slopes)
+        distance = super().gradient_error(f, 2 * of_distance, estimate) / 2
+        return distance + 4 * _EPS * of_distance
 
     def response(
         self,
