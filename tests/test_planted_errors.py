@@ -42,7 +42,10 @@ def blocked_signals(*_):
 
 
 def test_interruptions_of_a_self_test_end_calls_and_print_nothing(monkeypatch, capfd):
-    # Before a call no process sees one, nor does that which imports everything for all others.
+    # Before a call no process sees one, though that which forks them was started for others.
+    other = run._context().Process(target=int)
+    other.start()
+    other.join()
     with monkeypatch.context() as patch:
         patch.setattr(run, "interruptible", blocked_signals)
         (blocked,) = planted.self_test(1, identifiers=[planted.NOTHING])
