@@ -344,11 +344,54 @@ def test_norms_are_stated_by_power_cones_to_solvers_that_have_them():
     assert len(data["dims"].p3d) == 0
 
 
-@pytest.mark.parametrize(("exponent", "count"), [(1.5, 4), (3, 4), (-1, 0), (4, 0)])
+@pytest.mark.parametrize(("exponent", "count"), [(1.5, 4), (3, 4), (8, 4), (-1, 0), (4, 0)])
 def test_powers_take_power_cones_unless_few_others_state_them(exponent, count):
     stated = cp.Problem(cp.Minimize(cp.sum(cp.power(cp.Variable(4), exponent))))
     _, program, _ = reduced_problem(stated, "CLARABEL")
     assert len(program.cone_dims.p3d) == count
+
+
+def test_eighth_powers_have_a_point_by_the_first_solver():
+    d = 256
+    rng = np.random.default_rng(0)
+    y = rng.dirichlet(np.ones(d))
+    y = y + rng.normal(0, 1.28 / d, d)
+    solution = Problem(losses.Custom(lambda f, y: cp.sum(cp.power(f - y, 8))), SIMPLEX).solve(y)
+    assert (solution.status, solution.solver) == (Status.OPTIMAL, "CLARABEL")
+
+
+@pytest.mark.parametrize("weight", [1e-1, 1e-4, 1e-6])
+def test_geometric_means_are_solved_and_print_nothing(weight, capfd):
+    y = np.random.default_rng(0).dirichlet(np.ones(37)) + np.linspace(-0.01, 0.01, 37)
+    loss = losses.Custom(lambda f, y: cp.sum_squares(f - y) - weight * cp.geo_mean(f))
+    assert Problem(loss, SIMPLEX).solve(y).status is Status.OPTIMAL
+    # Clarabel is written in Rust, which prints where it gives up.
+    assert capfd.readouterr().err == ""
+
+
+ENDING = {
+    "entropy": lambda f: -cp.sum(cp.entr(f)),
+    "entropy of what is left": lambda f: -cp.sum(cp.entr(0.4 - f)),
+    "divergence": lambda f: cp.sum(cp.kl_div(f, 1 / 16)),
+    "power": lambda f: cp.sum(cp.power(f, 1.5)),
+}
+
+
+@pytest.mark.parametrize("weight", [1e-3, 1e-4, 1e-6])
+@pytest.mark.parametrize("name", ENDING)
+@pytest.mark.parametrize(
+    "constraints", [[SumsTo(1.0)], SIMPLEX, [Bounds(0.0, 0.4), SumsTo(1.0)], []], ids=repr
+)
+def test_a_solver_s_point_is_inside_the_domain_of_a_loss_that_ends_there(weight, name, constraints):
+    """Values below exp(-100) are nothing to a solver, which may leave them below 0."""
+    y = np.linspace(-0.3, 0.6, 16)
+    y = np.stack([y - y.mean() + 1 / 16, np.full(16, 1 / 16)])
+    loss = losses.Custom(lambda f, y: cp.sum_squares(f - y) + weight * ENDING[name](f))
+    solution = Problem(loss, constraints).solve(y)
+    assert solution.status is Status.OPTIMAL
+    f = solution.frequencies
+    assert np.isfinite(loss.value(f, solution.start)).all()
+    assert (f > 0).all() or "power" in name or "left" in name
 
 
 def test_losses_without_powers_have_no_units_of_bases():

@@ -43,6 +43,11 @@ _ONCE = 1024
 # A point this many times larger than the estimate has left for infinity.
 _RUNAWAY = 1e9
 
+# Values of a point, relative to the largest, that solvers mean to be at the end of a loss's domain,
+# and where they are put: by so little sums and losses change less than by a solver's tolerances.
+_AT_END = 1e-8
+_INSIDE = 1e-12
+
 # Solves in finer units at most: each gains a factor of 10³ or more, down to double precision.
 _REFINEMENTS = 4
 
@@ -636,7 +641,25 @@ def _plausible(points: Array, stack: _Stack) -> Array:
     # A solver's residue where the loss is infinite would make the point worthless.
     if stack.support is not None:
         points = np.where(stack.support, points, 0.0)
-    return np.maximum(points, 0.0) if loss.nonnegative_domain else points
+    if loss.nonnegative_domain:
+        return np.maximum(points, 0.0)
+    is_finite = np.isfinite(loss.value(points, stack.start)).all()
+    return points if is_finite else _inside(points, stack)
+
+
+def _inside(points: Array, stack: _Stack) -> Array:
+    """Return points of which all values near a bound, or near 0 without one, are inside.
+
+    A loss that users state may end there, as the entropy does at 0. Just inside, its slopes are
+    numbers too.
+    """
+    region = stack.formulation.region(stack.start.d)
+    size = np.max(np.abs(points), axis=-1, keepdims=True)
+    lower = np.where(np.isfinite(region.lower), region.lower, 0.0)
+    is_low = np.abs(points - lower) <= _AT_END * size
+    is_high = np.abs(points - region.upper) <= _AT_END * size
+    above = np.where(is_low, lower + _INSIDE * size, points)
+    return np.where(is_high & ~is_low, region.upper - _INSIDE * size, above)
 
 
 def _constrained(
