@@ -369,6 +369,16 @@ def test_geometric_means_are_solved_and_print_nothing(weight, capfd):
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.parametrize("constraints", [SIMPLEX, [NonNegative()], []], ids=repr)
+def test_a_loss_that_is_infinite_at_zero_has_a_scale_where_its_minimum_is_zero(constraints):
+    y = np.array([0.5, 0.3, 0.2])
+    problem = Problem(losses.Custom(lambda f, y: cp.sum(cp.kl_div(y, f))), constraints)
+    # All of its slopes vanish at y, and half of y is Σ y log 2 - y/2 above it.
+    scale = certify(problem, y, y).scale
+    assert_allclose(scale, np.log(2) - 0.5, rtol=SUM)
+    assert problem.solve(y).status is Status.OPTIMAL
+
+
 ENDING = {
     "entropy": lambda f: -cp.sum(cp.entr(f)),
     "entropy of what is left": lambda f: -cp.sum(cp.entr(0.4 - f)),

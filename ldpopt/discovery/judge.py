@@ -13,7 +13,7 @@ from ldpopt.errors import LdpoptError, LdpoptWarning
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.acceptance.judge import size_of
 from ldpopt.solve.certificate import certify
-from ldpopt.solve.certificate.certificate import terms_of
+from ldpopt.solve.certificate.certificate import at_stake, terms_of
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.problem import Problem
 
@@ -166,18 +166,15 @@ def _size(points: Array, estimates: Array) -> Array:
     return np.asarray(np.maximum(largest, _NEGLIGIBLE * np.abs(estimates).max(axis=-1)))
 
 
-def _at_stake(problem: Formulation, estimates: FrequencyEstimate, points: Array) -> Array:
-    """Return what a certified gap is relative to: Σ |g_v f_v| and |L(f) - L(0)|.
+def _scale_of(problem: Formulation, estimates: FrequencyEstimate, points: Array) -> Array:
+    """Return what a certified gap is relative to: Σ |g_v f_v| and what is at stake, |L(f) - L(0)|.
 
     Without |L(f)|, which a status counts too: a likelihood of very private reports is nearly
     constant, and beside its value every feasible point would be optimal.
     """
     terms = terms_of(problem, estimates, points)
     value = problem.loss.value(points, estimates)
-    with np.errstate(all="ignore"):
-        at_zero = problem.loss.value(np.zeros(points.shape), estimates)
-        difference = np.where(np.isfinite(at_zero), np.abs(value - at_zero), 0.0)
-    return np.asarray(terms + difference)
+    return np.asarray(terms + at_stake(problem.loss, estimates, points, value))
 
 
 def _violations(problem: Formulation, points: Array, allowed: Array) -> Array:
@@ -220,7 +217,7 @@ def certified(
         candidates = points[chosen]
         certificate = certify(problem, batch, candidates)
         loss = problem.loss.value(candidates, batch)
-        size = _at_stake(problem, batch, candidates)
+        size = _scale_of(problem, batch, candidates)
         # A gap of 0 needs no size: where nothing is at stake both are 0. An infinite loss has an
         # infinite size, but proves nothing.
         is_finite = (size > 0) & np.isfinite(size)

@@ -46,10 +46,10 @@ class Tolerances:
     stop
         Gap at which an algorithm of this library stops, in the loss's own units.
     violation
-        Largest violation of a constraint, relative to max(1, largest |f_v|).
+        Largest violation of a constraint, relative to ``Certificate.size``.
     gap
-        Largest certified gap, relative to |L(f)| + Σ |g_v f_v| + |L(f) - L(0)| with the loss L and
-        its gradient g: multiples of a loss, and estimates in other units, have the same status.
+        Largest certified gap, relative to ``Certificate.scale``: multiples of a loss, and estimates
+        in other units, have the same status.
     """
 
     stop: float

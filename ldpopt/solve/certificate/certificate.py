@@ -115,7 +115,8 @@ class Certificate:
 
         With the gradient g the first two are the size of the numbers whose difference a gap is.
         Both vanish where the minimum is 0; the last one is what is at stake between these
-        frequencies and none at all. A status counts in the same scale.
+        frequencies and none at all, or half of them where the loss is infinite at 0. A status
+        counts in the same scale.
         """
         return self.measure()
 
@@ -683,15 +684,24 @@ def scale_of(
     with np.errstate(all="ignore"):
         if value is None:
             value = problem.loss.value(point, start)
-        at_zero = problem.loss.value(np.zeros(point.shape), start)
-        at_stake = np.where(np.isfinite(at_zero), np.abs(value - at_zero), 0.0)
         size = np.abs(value - problem.loss.offset(start))
-        scale = size + terms + at_stake + SMALLEST_SCALE
+        scale = size + terms + at_stake(problem.loss, start, point, value) + SMALLEST_SCALE
         # A sum of numbers that is beyond the largest double is no less than that.
         are_numbers = np.isfinite(size) & np.isfinite(terms)
         scale = np.where(are_numbers, np.minimum(scale, _LARGEST_DOUBLE), scale)
         # Beside slopes that are lost a gap means nothing, however large the loss itself is.
         return np.where(vanishes(problem, start, point, terms), SMALLEST_SCALE, scale)
+
+
+def at_stake(loss: Loss, start: FrequencyEstimate, point: Array, value: Array) -> Array:
+    """Return |L(f) - L(0)| from L(f): |L(f) - L(f/2)| where L(0) is infinite, 0 where both are."""
+    with np.errstate(all="ignore"):
+        other = loss.value(np.zeros(point.shape), start)
+        is_known = np.isfinite(other)
+        # A loss that ends at 0, as the logarithm does, has nothing to compare with there.
+        if not is_known.all():
+            other = np.where(is_known, other, loss.value(point / 2, start))
+        return np.where(np.isfinite(other), np.abs(value - other), 0.0)
 
 
 def share_at_stake(scale: Array, terms: Array) -> float:
