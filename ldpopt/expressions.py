@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
@@ -140,17 +141,27 @@ def _with_bases(node: Node, unit_of: Callable[[Node], float]) -> Node:
     """
     arguments = [_with_bases(argument, unit_of) for argument in node.args]
     unit = unit_of(node)
-    if unit != 1 and _is_power(node):
-        return unit ** exponent_of(node) * node.copy([arguments[0] / unit])
     if unit != 1:
-        base, divisor = arguments
-        # A parameter may have no value yet, and has others later.
-        is_number = divisor.is_constant() and not divisor.parameters()
-        is_known = is_number and 0 < float(divisor.value) < math.inf
-        of_divisor = 2.0 ** math.floor(math.log2(float(divisor.value))) if is_known else 1.0
-        return unit**2 / of_divisor * node.copy([base / unit, divisor / of_divisor])
+        base, *divisors = arguments
+        divided = [_in_unit(divisor) for divisor in divisors]
+        of_divisor = math.prod(of_one for _, of_one in divided)
+        with np.errstate(over="ignore", under="ignore"):
+            factor = float(np.float64(unit) ** exponent_of(node) / of_divisor)
+        # Beyond that range numbers are rounded, or infinite, and no unit is a good one.
+        if sys.float_info.min <= factor < math.inf:
+            return factor * node.copy([base / unit, *(divisor for divisor, _ in divided)])
     is_changed = any(new is not old for new, old in zip(arguments, node.args, strict=True))
     return node.copy(arguments) if is_changed else node
+
+
+def _in_unit(divisor: cp.Expression) -> tuple[cp.Expression, float]:
+    """Return the divisor of squares in a unit, a power of two, and the unit; 1 if none is known."""
+    # A parameter may have no value yet, and has others later.
+    is_number = divisor.is_constant() and not divisor.parameters()
+    # One number, of shape () or (1,).
+    size = float(np.max(divisor.value)) if is_number else 0.0
+    unit = 2.0 ** math.floor(math.log2(size)) if 0 < size < math.inf else 1.0
+    return divisor / unit, unit
 
 
 def takes_negative_numbers(exponent: float) -> bool:

@@ -351,6 +351,43 @@ def test_powers_take_power_cones_unless_few_others_state_them(exponent, count):
     assert len(program.cone_dims.p3d) == count
 
 
+@pytest.mark.parametrize("approx", [True, False])
+@pytest.mark.parametrize("exponent", [6, 10])
+def test_even_powers_that_are_no_powers_of_2_are_of_numbers_from_0_on(exponent, approx):
+    # As cvxpy defines them, though cones take numbers below 0 to these powers.
+    def power(f):
+        return cp.power(f[3] - 0.05, exponent, approx=approx)
+
+    raw = [0.5, 0.3, 0.1, -0.1]
+    # The last value is held at 0.05, where the power has no slope, and the others share the rest.
+    expected = np.array([0.5, 0.3, 0.1, 0.05]) + np.array([0.05, 0.05, 0.05, 0.0]) / 3
+    ball = CustomConstraint(lambda f: [power(f) <= 1.0])
+    loss = losses.Custom(lambda f, y: cp.sum_squares(f - y) + power(f))
+    for problem in (Problem(losses.LeastSquares(), [SumsTo(1.0), ball]), Problem(loss, SIMPLEX)):
+        solution = problem.solve(raw)
+        assert solution.status is Status.OPTIMAL
+        assert_allclose(solution.frequencies, expected, atol=SOLVER["CLARABEL"])
+
+
+@pytest.mark.parametrize("exponent", [2.5001, np.pi, 1.9999])
+def test_solvers_and_certificates_take_the_exponent_that_is_stated(exponent):
+    # Of two values with a total one number is left, which the bound holds at 0.7: cvxpy's fraction
+    # near the exponent has another bound.
+    bound = 0.7**exponent + 0.3**exponent
+    ball = CustomConstraint(lambda f: [cp.sum(cp.power(f, exponent)) <= bound])
+    solution = Problem(losses.LeastSquares(), [*SIMPLEX, ball]).solve([0.9, 0.1])
+    assert solution.status is Status.OPTIMAL
+    assert_allclose(solution.frequencies, [0.7, 0.3], rtol=0, atol=1e-8)
+
+
+def test_powers_beyond_the_range_of_numbers_have_no_unit():
+    # (10⁶)⁶⁰ is no number: such an estimate is no reason to fail.
+    loss = losses.Custom(lambda f, y: cp.sum(cp.power(f, 60)))
+    solution = Problem(loss, SIMPLEX).solve([1e6 + 0.5, -3e5, 1.0])
+    assert solution.status is Status.OPTIMAL
+    assert_allclose(solution.frequencies, 1 / 3, atol=SOLVER["CLARABEL"])
+
+
 def test_losses_without_powers_have_no_units_of_bases():
     f = cp.Variable(3)
     for stated in (cp.sum_squares(f), cp.sum(f**1), cp.sum(cp.exp(f)), cp.sum(cp.Constant(2) ** 3)):

@@ -404,6 +404,21 @@ def test_the_divisor_of_squares_may_be_a_parameter():
         assert_allclose(length, 0.02 * value, atol=SOLVER["CLARABEL"])
 
 
+@pytest.mark.parametrize("divisor", [2.0, np.array([2.0]), np.array([[2.0]])])
+def test_the_divisor_of_squares_may_be_an_array_of_one_number(divisor):
+    ball = Custom(lambda f: [cp.quad_over_lin(f - 0.25, divisor) <= 0.01])
+    solution = Problem(LeastSquares(), [*SIMPLEX, ball]).solve([0.7, 0.3, 0.1, -0.1])
+    assert solution.status is Status.OPTIMAL
+    length = np.sum((solution.frequencies - 0.25) ** 2)
+    assert_allclose(length, 0.02, atol=SOLVER["CLARABEL"])
+
+
+@pytest.mark.parametrize(("exponent", "unit"), [(60, 2.0**20), (60, 2.0**-20), (52, 2.0**20)])
+def test_a_unit_whose_power_is_no_number_is_left_out(exponent, unit):
+    stated = cp.sum(cp.power(cp.Variable(3), exponent)) <= 1
+    assert with_squares_in_unit(stated, unit) is stated
+
+
 def test_squares_in_a_unit_are_the_same_to_the_last_bit():
     f = cp.Variable(3)
     y = np.array([0.5, 0.1, -0.3])

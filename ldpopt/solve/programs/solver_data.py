@@ -316,19 +316,27 @@ def _state_by_power_cones(reduction: Any, solver: Any) -> None:
     taken = solver.SUPPORTED_CONSTRAINTS
     chosen = {tree: methods[atom] for tree, atom, cone in exact if cone in taken}
     if PowCone3D in taken:
-        chosen[PowerApprox] = _by_exponent(methods[PowerApprox], methods[Power])
+        trees = {power: methods[power] for power in (PowerApprox, Power)}
+        chosen |= {power: _by_exponent(tree, methods[Power]) for power, tree in trees.items()}
     # Of this one object alone: cvxpy's own table serves other problems too.
     reduction.cone_canon_methods = {**methods, **chosen}
 
 
 def _by_exponent(tree: Any, power_cone: Any) -> Any:
     """Return the way to state powers: by a tree of cones where one or few of them are enough."""
+    from cvxpy.atoms.elementwise.power import Power
 
-    def stated(power: Any, *arguments: Any, **options: Any) -> tuple[Any, list[Any]]:
-        is_short = math.log2(abs(exponent_of(power)) or 1.0).is_integer()
-        canonicalize = tree if is_short else power_cone
-        values, forms = canonicalize(power, *arguments, **options)
-        return values, forms
+    def stated(power: Any, arguments: Any, **options: Any) -> tuple[Any, list[Any]]:
+        exponent = exponent_of(power)
+        if math.log2(abs(exponent) or 1.0).is_integer():
+            values, forms = tree(power, arguments, **options)
+            return values, forms
+        # A tree has a fraction near the exponent, and values and violations have the exponent.
+        exact = Power(*power.args, exponent)
+        values, forms = power_cone(exact, arguments, **options)
+        # The cone takes numbers below 0 to the power of 6 or 10, and cvxpy's function does not.
+        is_even = exponent > 1 and exponent % 2 == 0
+        return values, [*forms, arguments[0] >= 0] if is_even else forms
 
     return stated
 
