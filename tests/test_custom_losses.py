@@ -388,6 +388,37 @@ def test_powers_beyond_the_range_of_numbers_have_no_unit():
     assert_allclose(solution.frequencies, 1 / 3, atol=SOLVER["CLARABEL"])
 
 
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda f: cp.power(1 + cp.sum_squares(f), 1.5),
+        lambda f: cp.power(cp.quad_over_lin(f, 2.0) + 1, 3),
+        lambda f: cp.power(cp.square(cp.norm(f)), 1.5),
+    ],
+)
+def test_powers_of_sums_of_squares_are_least_where_these_are(build):
+    problem = Problem(losses.Custom(lambda f, y: build(f - y)), SIMPLEX)
+    solution = problem.solve([0.5, 0.3, 0.1, -0.1])
+    assert solution.status is Status.OPTIMAL
+    expected = [0.5 + 0.1 / 3, 0.3 + 0.1 / 3, 0.1 + 0.1 / 3, 0]
+    assert_allclose(solution.frequencies, expected, atol=SOLVER["CLARABEL"])
+
+
+def test_geometric_means_of_many_values_are_accurate():
+    d = 33
+    rng = np.random.default_rng(0)
+    y = rng.dirichlet(np.ones(d)) + rng.normal(0, 0.1 / np.sqrt(d), d)
+    mean = CustomConstraint(lambda f: cp.geo_mean(f) >= 0.8 / d)
+    solution = Problem(losses.LeastSquares(), [*SIMPLEX, mean]).solve(y)
+    assert solution.status is Status.OPTIMAL
+    f = solution.frequencies
+    assert_allclose(np.exp(np.mean(np.log(f))), 0.8 / d, rtol=1e-6)
+    # f - y is a number and a multiple of 1/f: the gradients of total and mean.
+    (total, price) = np.linalg.lstsq(np.stack([np.ones(d), 1 / f], axis=1), f - y)[0]
+    assert price > 0
+    assert_allclose(f - y, total + price / f, atol=1e-4)
+
+
 def test_losses_without_powers_have_no_units_of_bases():
     f = cp.Variable(3)
     for stated in (cp.sum_squares(f), cp.sum(f**1), cp.sum(cp.exp(f)), cp.sum(cp.Constant(2) ** 3)):

@@ -299,31 +299,27 @@ def reduced_problem(
 
 
 def _state_by_power_cones(reduction: Any, solver: Any) -> None:
-    """Let a reduction of cvxpy state norms and geometric means by power cones, if a solver has any.
+    """Let a reduction of cvxpy state norms and powers by power cones, if a solver has any.
 
     By default it takes trees of second-order cones, of which some are nearly lines: for the 3-norm
     of 256 values no solver had an accurate point, and a proof of 64 took fifty times as long.
+    Geometric means keep their trees: with one cone of all values Clarabel gives up at 33 of them.
     """
     from cvxpy.atoms.elementwise.power import Power, PowerApprox
-    from cvxpy.atoms.geo_mean import GeoMean, GeoMeanApprox
     from cvxpy.atoms.pnorm import Pnorm, PnormApprox
-    from cvxpy.constraints import PowCone3D, PowConeND
+    from cvxpy.constraints import PowCone3D
 
     methods = getattr(reduction, "cone_canon_methods", None)
-    if methods is None:
+    if methods is None or PowCone3D not in solver.SUPPORTED_CONSTRAINTS:
         return
-    exact = ((PnormApprox, Pnorm, PowCone3D), (GeoMeanApprox, GeoMean, PowConeND))
-    taken = solver.SUPPORTED_CONSTRAINTS
-    chosen = {tree: methods[atom] for tree, atom, cone in exact if cone in taken}
-    if PowCone3D in taken:
-        trees = {power: methods[power] for power in (PowerApprox, Power)}
-        chosen |= {power: _by_exponent(tree, methods[Power]) for power, tree in trees.items()}
+    powers = {power: _by_exponent(methods[power], methods[Power]) for power in (PowerApprox, Power)}
     # Of this one object alone: cvxpy's own table serves other problems too.
-    reduction.cone_canon_methods = {**methods, **chosen}
+    reduction.cone_canon_methods = {**methods, PnormApprox: methods[Pnorm], **powers}
 
 
 def _by_exponent(tree: Any, power_cone: Any) -> Any:
     """Return the way to state powers: by a tree of cones where one or few of them are enough."""
+    import cvxpy as cp
     from cvxpy.atoms.elementwise.power import Power
 
     def stated(power: Any, arguments: Any, **options: Any) -> tuple[Any, list[Any]]:
@@ -333,10 +329,12 @@ def _by_exponent(tree: Any, power_cone: Any) -> Any:
             return values, forms
         # A tree has a fraction near the exponent, and values and violations have the exponent.
         exact = Power(*power.args, exponent)
-        values, forms = power_cone(exact, arguments, **options)
+        # cvxpy states a sum of squares as a vector of one number, of which it makes no cone.
+        base = cp.reshape(arguments[0], power.shape, order="F")
+        values, forms = power_cone(exact, [base], **options)
         # The cone takes numbers below 0 to the power of 6 or 10, and cvxpy's function does not.
         is_even = exponent > 1 and exponent % 2 == 0
-        return values, [*forms, arguments[0] >= 0] if is_even else forms
+        return values, [*forms, base >= 0] if is_even else forms
 
     return stated
 
