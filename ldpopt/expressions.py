@@ -119,19 +119,38 @@ def with_bases_in_units(node: Node, units: Iterator[float]) -> Node:
     return _with_bases(node, lambda power: next(units) if _takes_power_cone(power) else 1.0)
 
 
-def with_squares_in_unit(node: Node, unit: float) -> Node:
-    """Return an expression or constraint with each x^p as unit^p (x/unit)^p, also for p = 2.
+def with_squares_in_units(forms: Iterable[Node], f: cp.Expression, size: float) -> list[Node]:
+    """Return constraints on f with each x^p as u^p (x/u)^p, also for p = 2; u is near x.
 
     In a constraint solvers know a square by the cone of x and 1 ± x², which has no unit of its own
-    either. Only whole p count, and the unit is a power of two: no number is rounded.
+    either. Each x is looked at where frequencies are about ``size``, and f is a number times a
+    variable; where x depends on parameters without values, u is ``size``. Only whole p count, and u
+    is a power of two: no number is rounded.
     """
 
     def unit_of(part: Node) -> float:
         exponent = exponent_of(part)
-        is_exact = exponent not in (0, 1) and exponent.is_integer()
-        return unit if is_exact and not part.is_constant() else 1.0
+        if exponent in (0, 1) or not exponent.is_integer() or part.is_constant():
+            return 1.0
+        here = size_of(part.args[0])
+        return float(np.exp2(np.round(np.log2(here)))) if 0 < here < np.inf else size
 
-    return _with_bases(node, unit_of)
+    (variable,) = f.variables()
+    variable.save_value(np.ones(variable.shape))
+    # No two are equal: many a base vanishes where all are.
+    variable.save_value(size * np.linspace(1.5, 0.5, f.size) / f.value)
+    stated = [_with_bases(form, unit_of) for form in forms]
+    variable.save_value(None)
+    return stated
+
+
+def size_of(node: Node) -> float:
+    """Return how large the present values of an expression are; NaN where they are unknown."""
+    value = node.value
+    if value is None:
+        return np.nan
+    with np.errstate(all="ignore"):
+        return float(np.sqrt(np.mean(np.square(value))))
 
 
 def _with_bases(node: Node, unit_of: Callable[[Node], float]) -> Node:

@@ -18,7 +18,7 @@ from ldpopt import progress
 from ldpopt.errors import InvalidInputError, SolverError, WorkersError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.executors import executor_for
-from ldpopt.expressions import with_squares_in_unit
+from ldpopt.expressions import with_squares_in_units
 from ldpopt.solve import feasibility
 from ldpopt.solve.formulation import Formulation, largest_frequency
 from ldpopt.solve.paths.closed_forms.one_root import UNBOUNDED
@@ -148,7 +148,7 @@ class CompiledProblem:
         objective, extra = loss.cone_form(f, tuple(self._parameters or data), constants)
         forms, self._numbers = _constrained(formulation, f, with_parameters=with_parameters)
         size = formulation.usual_size(d, unit)
-        forms = [with_squares_in_unit(form, size) for form in forms]
+        forms = with_squares_in_units(forms, f, size)
         if factor != 1:
             objective = factor * objective
         is_in_units = all(part.is_in_units for part in formulation.constraints)
