@@ -78,7 +78,7 @@ def outside_domain(node: Node) -> float:
     while nodes:
         part = nodes.pop()
         nodes.extend(part.args)
-        if _is_power(part):
+        if is_power(part):
             exponent = exponent_of(part)
             if not takes_negative_numbers(exponent):
                 distance = max(distance, _below_zero(part.args[0], has_pole=exponent < 0))
@@ -87,7 +87,7 @@ def outside_domain(node: Node) -> float:
     return distance
 
 
-def _is_power(node: Node) -> bool:
+def is_power(node: Node) -> bool:
     """Return whether a node is a power with an exponent that is a number."""
     # By names, of classes that have moved between versions of cvxpy.
     return type(node).__name__ in ("Power", "PowerApprox")
@@ -95,14 +95,14 @@ def _is_power(node: Node) -> bool:
 
 def exponent_of(power: Node) -> float:
     """Return the exponent of a power; 2 of a sum of squares, 1 of what is neither."""
-    if _is_power(power):
+    if is_power(power):
         return float(getattr(power.p, "value", power.p))
     return 2.0 if type(power).__name__ == "quad_over_lin" else 1.0
 
 
 def _takes_power_cone(node: Node) -> bool:
     """Return whether a solver knows a node by cones of x, 1 and x^p."""
-    return _is_power(node) and not node.is_constant() and exponent_of(node) not in (0, 1, 2)
+    return is_power(node) and not node.is_constant() and exponent_of(node) not in (0, 1, 2)
 
 
 def bases_of(node: Node) -> list[cp.Expression]:

@@ -380,6 +380,18 @@ def test_solvers_and_certificates_take_the_exponent_that_is_stated(exponent):
     assert_allclose(solution.frequencies, [0.7, 0.3], rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("exponent", [2.0001, 1.9999, 2.5001])
+def test_losses_with_an_exponent_beside_2_are_no_squares(exponent):
+    # cvxpy takes the first two for squares, and then refuses them.
+    loss = losses.Custom(lambda f, y: cp.sum(cp.power(cp.abs(f - y), exponent)))
+    for more in (0.0, 0.1):
+        both = loss + more * losses.Custom(lambda f, y: cp.max(f - y)) if more else loss
+        # Proved by programs too.
+        solution = Problem(both, SIMPLEX).solve([0.6, 0.4, 0.2])
+        assert solution.status is Status.OPTIMAL
+        assert_allclose(solution.frequencies, np.array([8, 5, 2]) / 15, atol=SOLVER["CLARABEL"])
+
+
 def test_powers_beyond_the_range_of_numbers_have_no_unit():
     # (10⁶)⁶⁰ is no number: such an estimate is no reason to fail.
     loss = losses.Custom(lambda f, y: cp.sum(cp.power(f, 60)))

@@ -313,8 +313,25 @@ def _state_by_power_cones(reduction: Any, solver: Any) -> None:
     if methods is None or PowCone3D not in solver.SUPPORTED_CONSTRAINTS:
         return
     powers = {power: _by_exponent(methods[power], methods[Power]) for power in (PowerApprox, Power)}
-    # Of this one object alone: cvxpy's own table serves other problems too.
+    # Of this one object alone: cvxpy's own tables serve other problems too.
     reduction.cone_canon_methods = {**methods, PnormApprox: methods[Pnorm], **powers}
+    squares = reduction.quad_canon_methods
+    reduction.quad_canon_methods = {
+        **squares,
+        **{power: _if_square(squares[power], stated) for power, stated in powers.items()},
+    }
+
+
+def _if_square(square: Any, other: Any) -> Any:
+    """Return the way to state powers in an objective, some of which cvxpy takes for squares."""
+
+    def stated(power: Any, *arguments: Any, **options: Any) -> tuple[Any, list[Any]]:
+        # By its fraction, which is 2 for 2.0001.
+        is_other = exponent_of(power) not in (0, 1, 2)
+        values, forms = (other if is_other else square)(power, *arguments, **options)
+        return values, forms
+
+    return stated
 
 
 def _by_exponent(tree: Any, power_cone: Any) -> Any:
