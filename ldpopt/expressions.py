@@ -123,9 +123,9 @@ def with_squares_in_units(forms: Iterable[Node], f: cp.Expression, size: float) 
     """Return constraints on f with each x^p as u^p (x/u)^p, also for p = 2; u is near x.
 
     In a constraint solvers know a square by the cone of x and 1 ± x², which has no unit of its own
-    either. Each x is looked at where frequencies are about ``size``, and f is a number times a
-    variable; where x depends on parameters without values, u is ``size``. Only whole p count, and u
-    is a power of two: no number is rounded.
+    either. Each x is looked at where frequencies are about ``size``, with the present values of
+    parameters; where it has no value there, u is ``size``. f is a number times a variable. Only
+    whole p count, and u is a power of two: no number is rounded.
     """
 
     def unit_of(part: Node) -> float:

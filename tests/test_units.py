@@ -396,6 +396,20 @@ def test_own_curved_sets_have_the_same_answers_in_any_unit(name):
     assert_allclose(answers, np.tile(answers[0], (len(answers), 1)), atol=SOLVER["CLARABEL"])
 
 
+@pytest.mark.parametrize("t", [2.0**-12, 2.0**12])
+def test_own_curved_sets_with_parameters_have_the_same_answers_in_any_unit(t):
+    centre = cp.Parameter(2)
+    ball = Custom(lambda f: [cp.sum(cp.power((f - centre) / t, 4)) <= 2 * 0.1**4])
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(t), ball])
+    for share in (0.5, 0.25):
+        centre.value = t * np.array([share, 1 - share])
+        solution = problem.solve(t * np.array([0.9, 0.1]))
+        assert solution.status is Status.OPTIMAL
+        # On the line of two values with this total the ball has an end at the share + 0.1.
+        expected = [share + 0.1, 0.9 - share]
+        assert_allclose(solution.frequencies / t, expected, atol=SOLVER["CLARABEL"])
+
+
 def test_the_divisor_of_squares_may_be_a_parameter():
     divisor = cp.Parameter(pos=True)
     ball = Custom(lambda f: [cp.quad_over_lin(f - 0.25, divisor) <= 0.02])
