@@ -462,6 +462,7 @@ def test_squares_in_units_are_the_same_to_the_last_bit(size):
         cp.sum_squares(f - weight) <= 4,
     ]
     plain = [cp.norm(f - y) <= 2, cp.sum(f) == 1, cp.sum(cp.abs(f) ** 1.5) <= 2]
+    plain.append(cp.norm(f) <= cp.Constant(7) ** 2)
     scaled = with_squares_in_units((*forms, *plain), f, size)
     assert x.value is None
     weight.value = 0.5 * size
@@ -493,6 +494,19 @@ def nodes_of(node):
 def test_the_size_of_a_set_is_the_largest_number_that_it_states(constraints, size):
     stated = Problem(LeastSquares(), constraints).at(np.zeros(3))
     assert stated_size(stated.constraints, 3) == size
+
+
+@pytest.mark.parametrize(
+    ("constraints", "size"),
+    [
+        (SIMPLEX, 1 / 64),
+        ([SumsTo(-96.0)], 1.0),
+        ([NonNegative()], 2.0**-4),
+        ([SumsTo(0.0)], 2.0**-4),
+    ],
+)
+def test_usual_frequencies_are_a_part_of_the_total(constraints, size):
+    assert Problem(LeastSquares(), constraints).usual_size(64, 4.5) == size
 
 
 def test_few_small_values_have_a_unit_of_their_own():

@@ -350,8 +350,7 @@ def _by_exponent(tree: Any, power_cone: Any) -> Any:
         base = cp.reshape(arguments[0], power.shape, order="F")
         values, forms = power_cone(exact, [base], **options)
         # The cone takes numbers below 0 to the power of 6 or 10, and cvxpy's function does not.
-        is_even = exponent > 1 and exponent % 2 == 0
-        return values, [*forms, base >= 0] if is_even else forms
+        return values, [*forms, base >= 0] if exponent % 2 == 0 else forms
 
     return stated
 
