@@ -367,7 +367,9 @@ def test_a_rough_point_of_an_own_loss_needs_no_second_solver(monkeypatch):
 
 def test_what_has_formulas_or_ties_values_is_not_polished_by_differences():
     tied = CustomLoss(lambda f, y: cp.sum_squares(cp.cumsum(f - y)))
-    for loss in (LeastSquares(), tied, CustomLoss(lambda f, y: cp.norm1(f - y))):
+    # Steps by the values alone would settle here.
+    little = CustomLoss(lambda f, y: cp.sum_squares(f - y) + 0.01 * cp.square(f[0] - f[1]))
+    for loss in (LeastSquares(), tied, little, CustomLoss(lambda f, y: cp.norm1(f - y))):
         stated = Problem(loss, SIMPLEX).at(NEARLY)
         start = stated.accept(NEARLY)
         assert polished_by_differences(stated, start, np.abs(NEARLY)) is None
@@ -375,6 +377,30 @@ def test_what_has_formulas_or_ties_values_is_not_polished_by_differences():
     stated = Problem(CustomLoss(OF_GRADIENTS["logistic"]), [*SIMPLEX, ball]).at(NEARLY)
     start = stated.accept(NEARLY)
     assert polished_by_differences(stated, start, np.full(D, 1 / D)) is None
+
+
+def test_steps_that_leave_a_curved_constraint_by_little_are_no_polish():
+    # By 1e-6, which is near enough to go on, and more than the point itself violates.
+    loss = CustomLoss(lambda f, y: cp.sum_squares(f - y))
+    bound = (8 / 15 - 1e-6) ** 2
+    ball = Custom(lambda f: [cp.square(f[0]) <= bound])
+    raw = np.array([0.6, 0.4, 0.2])
+    point = np.array([8, 5, 2]) / 15 + np.array([-2e-6, 1e-6, 1e-6])
+    for more, is_polished in ([], True), ([ball], False):
+        stated = Problem(loss, [*SIMPLEX, *more]).at(raw)
+        polished = polished_by_differences(stated, stated.accept(raw), point)
+        assert (polished is not None) == is_polished
+
+
+def test_second_derivatives_of_small_values_are_those_of_logarithms():
+    loss = CustomLoss(lambda f, y: -cp.sum(cp.multiply(y, cp.log(f))))
+    raw = np.array([0.5, 0.3, 0.2])
+    stated = Problem(loss, SIMPLEX).at(raw)
+    f = np.array([1e-7, 1e-4, 1.0])
+    model = polish_module._Model.of_differences(stated.loss, stated.accept(raw), f)
+    assert_allclose(model.slope(f), -raw / f, rtol=1e-9)
+    # By differences of a step that is small beside the value.
+    assert_allclose(model.curvature(f), raw / f**2, rtol=1e-2)
 
 
 @pytest.mark.parametrize("unit", [1.0, 2.0**40])
