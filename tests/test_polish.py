@@ -23,7 +23,7 @@ from ldpopt.constraints import (
     SumsTo,
     TopSet,
 )
-from ldpopt.errors import InfeasibleError
+from ldpopt.errors import InfeasibleError, LdpoptWarning
 from ldpopt.losses import (
     BinomialMLE,
     GaussianMLE,
@@ -35,6 +35,7 @@ from ldpopt.losses import (
 )
 from ldpopt.losses import Custom as CustomLoss
 from ldpopt.solve import polish as polish_module
+from ldpopt.solve import second_try
 from ldpopt.solve.certificate.cones import compiled_problem
 from ldpopt.solve.paths.conic import ConicPath
 from ldpopt.solve.plan import Outcome
@@ -310,6 +311,18 @@ def steps(monkeypatch):
 FAR_FROM_UNIFORM = np.array([0.5, 0.3, 0.2, 0.1, -0.05, -0.05, 0.0])
 
 
+def test_values_that_are_pushed_to_their_bounds_are_held_from_the_first_step_on(steps):
+    # The last two values are pushed by 0.2 and 0.25, the price of the total less their estimates.
+    raw = np.array([0.9, 0.6, 0.05, 0.0])
+    loss = CustomLoss(lambda f, y: cp.sum_squares(f - y))
+    stated = Problem(loss, SIMPLEX).at(raw)
+    point = np.array([0.65 - 1e-6, 0.35, 5e-7, 5e-7])
+    polished = polished_by_differences(stated, stated.accept(raw), point)
+    assert_allclose(polished, [0.65, 0.35, 0, 0], atol=1e-15)
+    # One to the minimum, and one that no longer moves.
+    assert len(steps) == 2
+
+
 def test_a_step_out_of_a_curved_constraint_is_the_last(steps):
     ball = Custom(lambda f: [cp.norm(f - 1 / D) <= 0.05])
     f = Problem(LeastSquares(), [*SIMPLEX, ball]).solve(FAR_FROM_UNIFORM).frequencies
@@ -363,6 +376,22 @@ def test_a_rough_point_of_an_own_loss_needs_no_second_solver(monkeypatch):
     solution = problem.solve(NEARLY)
     assert solution.status == "optimal"
     assert (solution.solver, len(calls)) == ("CLARABEL", 1)
+
+
+def test_a_polished_point_that_is_not_proved_is_not_called_optimal(monkeypatch):
+    problem = Problem(CustomLoss(OF_GRADIENTS["logistic"]), SIMPLEX)
+    solve = ConicPath.solve
+    away = 1e-3 * np.array([1, -1, 0, 0, 0, 0, 0])
+
+    def roughly(*arguments):
+        outcome = solve(*arguments)
+        return replace(outcome, frequencies=outcome.frequencies + away)
+
+    monkeypatch.setattr(ConicPath, "solve", roughly)
+    monkeypatch.setattr(second_try, "polished_by_differences", lambda *_: np.full(D, 1 / D))
+    with pytest.warns(LdpoptWarning, match="inaccurate"):
+        solution = problem.solve(NEARLY)
+    assert solution.status == "inaccurate"
 
 
 def test_what_has_formulas_or_ties_values_is_not_polished_by_differences():
