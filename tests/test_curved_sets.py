@@ -424,7 +424,8 @@ def test_values_between_bounds_have_rows_on_either_side_and_fixed_ones_an_equati
     lower = np.array([0.25, 0.5, 0.1])
     upper = np.array([0.75, np.inf, 0.1 * (1 + 2.0**-51)])
     stated = cone_gap.ConeSet.of(compiled, variable, lower, upper)
-    program, before = stated._with_bounds, stated.program
+    program = stated._with_bounds
+    before = stated.program
     assert program.cones.zero == before.cones.zero + 1
     # The norm bounds the second value by 2.
     assert program.cones.nonneg == before.cones.nonneg + 4

@@ -392,6 +392,20 @@ def test_losses_with_an_exponent_beside_2_are_no_squares(exponent):
         assert_allclose(solution.frequencies, np.array([8, 5, 2]) / 15, atol=SOLVER["CLARABEL"])
 
 
+@pytest.mark.parametrize("exponent", [1, 2.0001])
+def test_the_sum_of_all_values_as_the_largest_ones_has_a_certificate(exponent):
+    # cvxpy states no gradient of such sums, and its program of one fails beside a square.
+    def build(f, y):
+        apart = cp.abs(f - y)
+        return cp.norm_inf(f - y) + cp.sum_largest(cp.power(apart, exponent), 2)
+
+    ball = CustomConstraint(lambda f: cp.norm(f - 0.5) <= 0.4)
+    solution = Problem(losses.Custom(build), [*SIMPLEX, ball]).solve([0.7, 0.2])
+    assert solution.status is Status.OPTIMAL
+    assert_allclose(solution.frequencies, [0.75, 0.25], atol=SOLVER["CLARABEL"])
+    assert_allclose(solution.objective, 0.05 + 2 * 0.05**exponent, rtol=1e-6)
+
+
 def test_powers_beyond_the_range_of_numbers_have_no_unit():
     # (10⁶)⁶⁰ is no number: such an estimate is no reason to fail.
     loss = losses.Custom(lambda f, y: cp.sum(cp.power(f, 60)))

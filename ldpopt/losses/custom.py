@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -556,9 +557,15 @@ def _multiplier(expression: cp.Expression, variable: cp.Variable, point: Array) 
 
     held = variable == point
     problem = cp.Problem(cp.Minimize(expression), [held])
+    # With a value cvxpy guesses others, and fails where all values are the largest ones.
+    variable.save_value(None)
     try:
-        problem.solve(solver="CLARABEL")
-    except cp.error.SolverError:
+        with warnings.catch_warnings():
+            # Advice on fractions for exponents.
+            warnings.simplefilter("ignore")
+            problem.solve(solver="CLARABEL")
+    # ValueError: cvxpy takes the exponent 2.0001 for a square, and refuses it then.
+    except (cp.error.SolverError, ValueError):
         return np.full(point.shape, np.nan)
     if held.dual_value is None:
         return np.full(point.shape, np.nan)
