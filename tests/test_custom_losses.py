@@ -445,6 +445,15 @@ def test_geometric_means_of_many_values_are_accurate():
     assert_allclose(f - y, total + price / f, atol=1e-4)
 
 
+def test_bases_that_vanish_where_values_are_equal_have_the_unit_of_the_estimate():
+    start = FrequencyEstimate(0.25 + 2.0**-12 * np.array([1.0, -1.0, 1.0, -1.0]))
+    loss = losses.Custom(lambda f, y: cp.sum(cp.power(cp.abs(f - 0.25), 3)))
+    assert loss.at(start, {}).constants(start)[1:] == (2.0**-12,)
+    # And one that vanishes at the estimate has that of equal values.
+    loss = losses.Custom(lambda f, y: cp.sum(cp.power(cp.abs(f - y), 3)))
+    assert loss.at(start, {}).constants(start)[1:] == (2.0**-12,)
+
+
 def test_losses_without_powers_have_no_units_of_bases():
     f = cp.Variable(3)
     powers = [cp.sum_squares(f), cp.sum(f**2), cp.sum(f**1), cp.sum(cp.Constant(2) ** 3)]
