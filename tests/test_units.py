@@ -500,7 +500,7 @@ def test_the_size_of_a_set_is_the_largest_number_that_it_states(constraints, siz
     ("constraints", "size"),
     [
         (SIMPLEX, 1 / 64),
-        ([SumsTo(-96.0)], 1.0),
+        ([SumsTo(-192.0)], 2.0),
         ([NonNegative()], 2.0**-4),
         ([SumsTo(0.0)], 2.0**-4),
     ],
