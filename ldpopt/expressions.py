@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
@@ -77,7 +78,7 @@ def outside_domain(node: Node) -> float:
     while nodes:
         part = nodes.pop()
         nodes.extend(part.args)
-        if _is_power(part):
+        if is_power(part):
             exponent = exponent_of(part)
             if not takes_negative_numbers(exponent):
                 distance = max(distance, _below_zero(part.args[0], has_pole=exponent < 0))
@@ -106,7 +107,7 @@ def slopes_of(expression: cp.Expression, variable: cp.Variable) -> Any:
     return sparse.csc_array(table)
 
 
-def _is_power(node: Node) -> bool:
+def is_power(node: Node) -> bool:
     """Return whether a node is a power with an exponent that is a number."""
     # By names, of classes that have moved between versions of cvxpy.
     return type(node).__name__ in ("Power", "PowerApprox")
@@ -114,14 +115,14 @@ def _is_power(node: Node) -> bool:
 
 def exponent_of(power: Node) -> float:
     """Return the exponent of a power; 2 of a sum of squares, 1 of what is neither."""
-    if _is_power(power):
+    if is_power(power):
         return float(getattr(power.p, "value", power.p))
     return 2.0 if type(power).__name__ == "quad_over_lin" else 1.0
 
 
 def _takes_power_cone(node: Node) -> bool:
     """Return whether a solver knows a node by cones of x, 1 and x^p."""
-    return _is_power(node) and not node.is_constant() and exponent_of(node) not in (0, 1, 2)
+    return is_power(node) and not node.is_constant() and exponent_of(node) not in (0, 1, 2)
 
 
 def bases_of(node: Node) -> list[cp.Expression]:
@@ -138,19 +139,38 @@ def with_bases_in_units(node: Node, units: Iterator[float]) -> Node:
     return _with_bases(node, lambda power: next(units) if _takes_power_cone(power) else 1.0)
 
 
-def with_squares_in_unit(node: Node, unit: float) -> Node:
-    """Return an expression or constraint with each x^p as unit^p (x/unit)^p, also for p = 2.
+def with_squares_in_units(forms: Iterable[Node], f: cp.Expression, size: float) -> list[Node]:
+    """Return constraints on f with each x^p as u^p (x/u)^p, also for p = 2; u is near x.
 
     In a constraint solvers know a square by the cone of x and 1 ± x², which has no unit of its own
-    either. Only whole p count, and the unit is a power of two: no number is rounded.
+    either. Each x is looked at where frequencies are about ``size``, with the present values of
+    parameters; where it has no value there, u is ``size``. f is a number times a variable. Only
+    whole p count, and u is a power of two: no number is rounded.
     """
 
     def unit_of(part: Node) -> float:
         exponent = exponent_of(part)
-        is_exact = exponent not in (0, 1) and exponent.is_integer()
-        return unit if is_exact and not part.is_constant() else 1.0
+        if exponent in (0, 1) or not exponent.is_integer() or part.is_constant():
+            return 1.0
+        here = size_of(part.args[0])
+        return float(np.exp2(np.round(np.log2(here)))) if 0 < here < np.inf else size
 
-    return _with_bases(node, unit_of)
+    (variable,) = f.variables()
+    variable.save_value(np.ones(variable.shape))
+    # No two are equal: many a base vanishes where all are.
+    variable.save_value(size * np.linspace(1.5, 0.5, f.size) / f.value)
+    stated = [_with_bases(form, unit_of) for form in forms]
+    variable.save_value(None)
+    return stated
+
+
+def size_of(node: Node) -> float:
+    """Return how large the present values of an expression are; NaN where they are unknown."""
+    value = node.value
+    if value is None:
+        return np.nan
+    with np.errstate(all="ignore"):
+        return float(np.sqrt(np.mean(np.square(value))))
 
 
 def _with_bases(node: Node, unit_of: Callable[[Node], float]) -> Node:
@@ -160,17 +180,27 @@ def _with_bases(node: Node, unit_of: Callable[[Node], float]) -> Node:
     """
     arguments = [_with_bases(argument, unit_of) for argument in node.args]
     unit = unit_of(node)
-    if unit != 1 and _is_power(node):
-        return unit ** exponent_of(node) * node.copy([arguments[0] / unit])
     if unit != 1:
-        base, divisor = arguments
-        # A parameter may have no value yet, and has others later.
-        is_number = divisor.is_constant() and not divisor.parameters()
-        is_known = is_number and 0 < float(divisor.value) < math.inf
-        of_divisor = 2.0 ** math.floor(math.log2(float(divisor.value))) if is_known else 1.0
-        return unit**2 / of_divisor * node.copy([base / unit, divisor / of_divisor])
+        base, *divisors = arguments
+        divided = [_in_unit(divisor) for divisor in divisors]
+        of_divisor = math.prod(of_one for _, of_one in divided)
+        with np.errstate(over="ignore", under="ignore"):
+            factor = float(np.float64(unit) ** exponent_of(node) / of_divisor)
+        # Beyond that range numbers are rounded, or infinite, and no unit is a good one.
+        if sys.float_info.min <= factor < math.inf:
+            return factor * node.copy([base / unit, *(divisor for divisor, _ in divided)])
     is_changed = any(new is not old for new, old in zip(arguments, node.args, strict=True))
     return node.copy(arguments) if is_changed else node
+
+
+def _in_unit(divisor: cp.Expression) -> tuple[cp.Expression, float]:
+    """Return the divisor of squares in a unit, a power of two, and the unit; 1 if none is known."""
+    # A parameter may have no value yet, and has others later.
+    is_number = divisor.is_constant() and not divisor.parameters()
+    # One number, of shape () or (1,).
+    size = float(np.max(divisor.value)) if is_number else 0.0
+    unit = 2.0 ** math.floor(math.log2(size)) if 0 < size < math.inf else 1.0
+    return divisor / unit, unit
 
 
 def takes_negative_numbers(exponent: float) -> bool:

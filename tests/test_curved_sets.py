@@ -407,6 +407,32 @@ def test_each_thread_has_a_set_of_its_own():
     assert formulation.kept_set("another", object) is not here
 
 
+def test_a_set_has_units_by_the_size_of_the_point_and_keeps_them_apart():
+    variable = cp.Variable(3)
+    compiled = compiled_set(variable, [cp.norm(variable) <= 2.0, cp.sum(variable) == 1])
+    stated = cone_gap.ConeSet.of(compiled, variable, np.zeros(3), np.ones(3))
+    for size in (2.0**-12, 8.0, 1.4 * 2.0**-12):
+        columns = stated._units(np.full(3, size)).columns[stated.columns]
+        assert_array_equal(columns, 8.0 if size == 8 else 2.0**-12)
+    assert_array_equal(stated._units(np.zeros(3)).columns, 1.0)
+
+
+def test_values_between_bounds_have_rows_on_either_side_and_fixed_ones_an_equation():
+    """Counted in units of rounding: what differs by that alone is one value."""
+    variable = cp.Variable(3)
+    compiled = compiled_set(variable, [cp.norm(variable) <= 2.0])
+    lower = np.array([0.25, 0.5, 0.1])
+    upper = np.array([0.75, np.inf, 0.1 * (1 + 2.0**-51)])
+    stated = cone_gap.ConeSet.of(compiled, variable, lower, upper)
+    program = stated._with_bounds
+    before = stated.program
+    assert program.cones.zero == before.cones.zero + 1
+    # The norm bounds the second value by 2.
+    assert program.cones.nonneg == before.cones.nonneg + 4
+    first = before.cones.zero
+    assert_allclose(program.right[first : first + 5], [0.1, -0.25, -0.5, 0.75, 2.0], rtol=1e-13)
+
+
 def fourth_powers(limit):
     return Custom(lambda f: [cp.sum(cp.power(f, 4)) <= limit])
 

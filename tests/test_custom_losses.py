@@ -404,9 +404,113 @@ def test_a_solver_s_point_is_inside_the_domain_of_a_loss_that_ends_there(weight,
     assert (f > 0).all() or "power" in name or "left" in name
 
 
+@pytest.mark.parametrize("approx", [True, False])
+@pytest.mark.parametrize("exponent", [6, 10])
+def test_even_powers_that_are_no_powers_of_2_are_of_numbers_from_0_on(exponent, approx):
+    # As cvxpy defines them, though cones take numbers below 0 to these powers.
+    def power(f):
+        return cp.power(f[3] - 0.05, exponent, approx=approx)
+
+    raw = [0.5, 0.3, 0.1, -0.1]
+    # The last value is held at 0.05, where the power has no slope, and the others share the rest.
+    expected = np.array([0.5, 0.3, 0.1, 0.05]) + np.array([0.05, 0.05, 0.05, 0.0]) / 3
+    ball = CustomConstraint(lambda f: [power(f) <= 1.0])
+    loss = losses.Custom(lambda f, y: cp.sum_squares(f - y) + power(f))
+    for problem in (Problem(losses.LeastSquares(), [SumsTo(1.0), ball]), Problem(loss, SIMPLEX)):
+        solution = problem.solve(raw)
+        assert solution.status is Status.OPTIMAL
+        assert_allclose(solution.frequencies, expected, atol=SOLVER["CLARABEL"])
+
+
+@pytest.mark.parametrize("exponent", [2.5001, np.pi, 1.9999])
+def test_solvers_and_certificates_take_the_exponent_that_is_stated(exponent):
+    # Of two values with a total one number is left, which the bound holds at 0.7: cvxpy's fraction
+    # near the exponent has another bound.
+    bound = 0.7**exponent + 0.3**exponent
+    ball = CustomConstraint(lambda f: [cp.sum(cp.power(f, exponent)) <= bound])
+    solution = Problem(losses.LeastSquares(), [*SIMPLEX, ball]).solve([0.9, 0.1])
+    assert solution.status is Status.OPTIMAL
+    assert_allclose(solution.frequencies, [0.7, 0.3], rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("exponent", [2.0001, 1.9999, 2.5001])
+def test_losses_with_an_exponent_beside_2_are_no_squares(exponent):
+    # cvxpy takes the first two for squares, and then refuses them.
+    loss = losses.Custom(lambda f, y: cp.sum(cp.power(cp.abs(f - y), exponent)))
+    for more in (0.0, 0.1):
+        both = loss + more * losses.Custom(lambda f, y: cp.max(f - y)) if more else loss
+        # Proved by programs too.
+        solution = Problem(both, SIMPLEX).solve([0.6, 0.4, 0.2])
+        assert solution.status is Status.OPTIMAL
+        assert_allclose(solution.frequencies, np.array([8, 5, 2]) / 15, atol=SOLVER["CLARABEL"])
+
+
+@pytest.mark.parametrize("exponent", [1, 2.0001])
+def test_the_sum_of_all_values_as_the_largest_ones_has_a_certificate(exponent):
+    # cvxpy states no gradient of such sums, and its program of one fails beside a square.
+    def build(f, y):
+        apart = cp.abs(f - y)
+        return cp.norm_inf(f - y) + cp.sum_largest(cp.power(apart, exponent), 2)
+
+    ball = CustomConstraint(lambda f: cp.norm(f - 0.5) <= 0.4)
+    solution = Problem(losses.Custom(build), [*SIMPLEX, ball]).solve([0.7, 0.2])
+    assert solution.status is Status.OPTIMAL
+    assert_allclose(solution.frequencies, [0.75, 0.25], atol=SOLVER["CLARABEL"])
+    assert_allclose(solution.objective, 0.05 + 2 * 0.05**exponent, rtol=1e-6)
+
+
+def test_powers_beyond_the_range_of_numbers_have_no_unit():
+    # (10⁶)⁶⁰ is no number: such an estimate is no reason to fail.
+    loss = losses.Custom(lambda f, y: cp.sum(cp.power(f, 60)))
+    solution = Problem(loss, SIMPLEX).solve([1e6 + 0.5, -3e5, 1.0])
+    assert solution.status is Status.OPTIMAL
+    assert_allclose(solution.frequencies, 1 / 3, atol=SOLVER["CLARABEL"])
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda f: cp.power(1 + cp.sum_squares(f), 1.5),
+        lambda f: cp.power(cp.quad_over_lin(f, 2.0) + 1, 3),
+        lambda f: cp.power(cp.square(cp.norm(f)), 1.5),
+    ],
+)
+def test_powers_of_sums_of_squares_are_least_where_these_are(build):
+    problem = Problem(losses.Custom(lambda f, y: build(f - y)), SIMPLEX)
+    solution = problem.solve([0.5, 0.3, 0.1, -0.1])
+    assert solution.status is Status.OPTIMAL
+    expected = [0.5 + 0.1 / 3, 0.3 + 0.1 / 3, 0.1 + 0.1 / 3, 0]
+    assert_allclose(solution.frequencies, expected, atol=SOLVER["CLARABEL"])
+
+
+def test_geometric_means_of_many_values_are_accurate():
+    d = 33
+    rng = np.random.default_rng(0)
+    y = rng.dirichlet(np.ones(d)) + rng.normal(0, 0.1 / np.sqrt(d), d)
+    mean = CustomConstraint(lambda f: cp.geo_mean(f) >= 0.8 / d)
+    solution = Problem(losses.LeastSquares(), [*SIMPLEX, mean]).solve(y)
+    assert solution.status is Status.OPTIMAL
+    f = solution.frequencies
+    assert_allclose(np.exp(np.mean(np.log(f))), 0.8 / d, rtol=1e-6)
+    # f - y is a number and a multiple of 1/f: the gradients of total and mean.
+    (total, price) = np.linalg.lstsq(np.stack([np.ones(d), 1 / f], axis=1), f - y)[0]
+    assert price > 0
+    assert_allclose(f - y, total + price / f, atol=1e-4)
+
+
+def test_bases_that_vanish_where_values_are_equal_have_the_unit_of_the_estimate():
+    start = FrequencyEstimate(0.25 + 2.0**-12 * np.array([1.0, -1.0, 1.0, -1.0]))
+    loss = losses.Custom(lambda f, y: cp.sum(cp.power(cp.abs(f - 0.25), 3)))
+    assert loss.at(start, {}).constants(start)[1:] == (2.0**-12,)
+    # And one that vanishes at the estimate has that of equal values.
+    loss = losses.Custom(lambda f, y: cp.sum(cp.power(cp.abs(f - y), 3)))
+    assert loss.at(start, {}).constants(start)[1:] == (2.0**-12,)
+
+
 def test_losses_without_powers_have_no_units_of_bases():
     f = cp.Variable(3)
-    for stated in (cp.sum_squares(f), cp.sum(f**1), cp.sum(cp.exp(f)), cp.sum(cp.Constant(2) ** 3)):
+    powers = [cp.sum_squares(f), cp.sum(f**2), cp.sum(f**1), cp.sum(cp.Constant(2) ** 3)]
+    for stated in (*powers, cp.sum(cp.exp(f))):
         assert bases_of(stated) == []
 
 

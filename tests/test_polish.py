@@ -23,7 +23,7 @@ from ldpopt.constraints import (
     SumsTo,
     TopSet,
 )
-from ldpopt.errors import InfeasibleError
+from ldpopt.errors import InfeasibleError, LdpoptWarning
 from ldpopt.losses import (
     BinomialMLE,
     GaussianMLE,
@@ -35,6 +35,7 @@ from ldpopt.losses import (
 )
 from ldpopt.losses import Custom as CustomLoss
 from ldpopt.solve import polish as polish_module
+from ldpopt.solve import second_try
 from ldpopt.solve.certificate.cones import compiled_problem
 from ldpopt.solve.paths.conic import ConicPath
 from ldpopt.solve.plan import Outcome
@@ -310,6 +311,18 @@ def steps(monkeypatch):
 FAR_FROM_UNIFORM = np.array([0.5, 0.3, 0.2, 0.1, -0.05, -0.05, 0.0])
 
 
+def test_values_that_are_pushed_to_their_bounds_are_held_from_the_first_step_on(steps):
+    # The last two values are pushed by 0.2 and 0.25, the price of the total less their estimates.
+    raw = np.array([0.9, 0.6, 0.05, 0.0])
+    loss = CustomLoss(lambda f, y: cp.sum_squares(f - y))
+    stated = Problem(loss, SIMPLEX).at(raw)
+    point = np.array([0.65 - 1e-6, 0.35, 5e-7, 5e-7])
+    polished = polished_by_differences(stated, stated.accept(raw), point)
+    assert_allclose(polished, [0.65, 0.35, 0, 0], atol=1e-15)
+    # One to the minimum, and one that no longer moves.
+    assert len(steps) == 2
+
+
 def test_a_step_out_of_a_curved_constraint_is_the_last(steps):
     ball = Custom(lambda f: [cp.norm(f - 1 / D) <= 0.05])
     f = Problem(LeastSquares(), [*SIMPLEX, ball]).solve(FAR_FROM_UNIFORM).frequencies
@@ -365,9 +378,27 @@ def test_a_rough_point_of_an_own_loss_needs_no_second_solver(monkeypatch):
     assert (solution.solver, len(calls)) == ("CLARABEL", 1)
 
 
+def test_a_polished_point_that_is_not_proved_is_not_called_optimal(monkeypatch):
+    problem = Problem(CustomLoss(OF_GRADIENTS["logistic"]), SIMPLEX)
+    solve = ConicPath.solve
+    away = 1e-3 * np.array([1, -1, 0, 0, 0, 0, 0])
+
+    def roughly(*arguments):
+        outcome = solve(*arguments)
+        return replace(outcome, frequencies=outcome.frequencies + away)
+
+    monkeypatch.setattr(ConicPath, "solve", roughly)
+    monkeypatch.setattr(second_try, "polished_by_differences", lambda *_: np.full(D, 1 / D))
+    with pytest.warns(LdpoptWarning, match="inaccurate"):
+        solution = problem.solve(NEARLY)
+    assert solution.status == "inaccurate"
+
+
 def test_what_has_formulas_or_ties_values_is_not_polished_by_differences():
     tied = CustomLoss(lambda f, y: cp.sum_squares(cp.cumsum(f - y)))
-    for loss in (LeastSquares(), tied, CustomLoss(lambda f, y: cp.norm1(f - y))):
+    # Steps by the values alone would settle here.
+    little = CustomLoss(lambda f, y: cp.sum_squares(f - y) + 0.01 * cp.square(f[0] - f[1]))
+    for loss in (LeastSquares(), tied, little, CustomLoss(lambda f, y: cp.norm1(f - y))):
         stated = Problem(loss, SIMPLEX).at(NEARLY)
         start = stated.accept(NEARLY)
         assert polished_by_differences(stated, start, np.abs(NEARLY)) is None
@@ -375,6 +406,30 @@ def test_what_has_formulas_or_ties_values_is_not_polished_by_differences():
     stated = Problem(CustomLoss(OF_GRADIENTS["logistic"]), [*SIMPLEX, ball]).at(NEARLY)
     start = stated.accept(NEARLY)
     assert polished_by_differences(stated, start, np.full(D, 1 / D)) is None
+
+
+def test_steps_that_leave_a_curved_constraint_by_little_are_no_polish():
+    # By 1e-6, which is near enough to go on, and more than the point itself violates.
+    loss = CustomLoss(lambda f, y: cp.sum_squares(f - y))
+    bound = (8 / 15 - 1e-6) ** 2
+    ball = Custom(lambda f: [cp.square(f[0]) <= bound])
+    raw = np.array([0.6, 0.4, 0.2])
+    point = np.array([8, 5, 2]) / 15 + np.array([-2e-6, 1e-6, 1e-6])
+    for more, is_polished in ([], True), ([ball], False):
+        stated = Problem(loss, [*SIMPLEX, *more]).at(raw)
+        polished = polished_by_differences(stated, stated.accept(raw), point)
+        assert (polished is not None) == is_polished
+
+
+def test_second_derivatives_of_small_values_are_those_of_logarithms():
+    loss = CustomLoss(lambda f, y: -cp.sum(cp.multiply(y, cp.log(f))))
+    raw = np.array([0.5, 0.3, 0.2])
+    stated = Problem(loss, SIMPLEX).at(raw)
+    f = np.array([1e-7, 1e-4, 1.0])
+    model = polish_module._Model.of_differences(stated.loss, stated.accept(raw), f)
+    assert_allclose(model.slope(f), -raw / f, rtol=1e-9)
+    # By differences of a step that is small beside the value.
+    assert_allclose(model.curvature(f), raw / f**2, rtol=1e-2)
 
 
 @pytest.mark.parametrize("unit", [1.0, 2.0**40])

@@ -655,8 +655,19 @@ def test_refusals_say_why():
     assert not unbounded.is_optimal(1.0)
     logarithm = certify_program(cp.Problem(cp.Maximize(cp.sum(cp.log(x)))), {x: [-1.0, 1.0]})
     assert "the objective is nan" in logarithm.reason
-    third = certify_program(cp.Problem(cp.Minimize(cp.sum(cp.power(x, np.pi)))), {x: [0.0, 0.0]})
+    third = certify_program(cp.Problem(cp.Minimize(cp.norm(x - 1, np.pi))), {x: [0.5, 1.0]})
     assert "approx=False" in third.reason
+
+
+@pytest.mark.parametrize("exponent", [np.pi, 2.0001])
+def test_powers_are_proved_with_the_exponent_that_is_stated(exponent):
+    # On the line x + y = 1 powers of both are least where they are equal.
+    x = cp.Variable(2, nonneg=True)
+    problem = cp.Problem(cp.Minimize(cp.sum(cp.power(x, exponent))), [cp.sum(x) == 1])
+    certificate = certify_program(problem, {x: [0.5, 0.5]})
+    assert certificate.is_optimal()
+    assert certificate.bound == pytest.approx(2 * 0.5**exponent, rel=1e-8)
+    assert not certify_program(problem, {x: [0.51, 0.49]}).is_optimal()
 
 
 HIGHEST = cp.Parameter(nonneg=True, value=2.0)

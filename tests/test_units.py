@@ -6,10 +6,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from ldpopt import FrequencyEstimate, Problem, oracles
+from ldpopt import FrequencyEstimate, Problem, losses, oracles
 from ldpopt.constraints import Custom, Linear, Near, NonNegative, Smooth, SumsTo, TopSet
 from ldpopt.errors import InvalidInputError, LdpoptWarning
-from ldpopt.expressions import with_squares_in_unit
+from ldpopt.expressions import with_squares_in_units
 from ldpopt.losses import GaussianMLE, GroupNorm, KLTo, KullbackLeibler, L1To, LeastSquares
 from ldpopt.solve.certificate.cones.compiled_problem import compiled_problem
 from ldpopt.solve.certificate.cones.conic_program import ConicProgram
@@ -371,6 +371,10 @@ CURVED = {
         lambda f, t: cp.sum(cp.abs(7 * f / t - 1) ** 1.5),
         lambda t: 2.0,
     ),
+    "squares of shares": (lambda f, t: cp.sum_squares(7 * f / t - 1), lambda t: 2.0),
+    "square of each share": (lambda f, t: cp.sum((7 * f / t - 1) ** 2), lambda t: 2.0),
+    "inverse shares": (lambda f, t: cp.sum(cp.inv_pos(f / t + 0.05)), lambda t: 60.0),
+    "largest square of shares": (lambda f, t: cp.max(cp.square(f / t - 1 / 7)), lambda t: 0.02),
 }
 
 
@@ -392,6 +396,20 @@ def test_own_curved_sets_have_the_same_answers_in_any_unit(name):
     assert_allclose(answers, np.tile(answers[0], (len(answers), 1)), atol=SOLVER["CLARABEL"])
 
 
+@pytest.mark.parametrize("t", [2.0**-12, 2.0**12])
+def test_own_curved_sets_with_parameters_have_the_same_answers_in_any_unit(t):
+    centre = cp.Parameter(2)
+    ball = Custom(lambda f: [cp.sum(cp.power((f - centre) / t, 4)) <= 2 * 0.1**4])
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(t), ball])
+    for share in (0.5, 0.25):
+        centre.value = t * np.array([share, 1 - share])
+        solution = problem.solve(t * np.array([0.9, 0.1]))
+        assert solution.status is Status.OPTIMAL
+        # On the line of two values with this total the ball has an end at the share + 0.1.
+        expected = [share + 0.1, 0.9 - share]
+        assert_allclose(solution.frequencies / t, expected, atol=SOLVER["CLARABEL"])
+
+
 def test_the_divisor_of_squares_may_be_a_parameter():
     divisor = cp.Parameter(pos=True)
     ball = Custom(lambda f: [cp.quad_over_lin(f - 0.25, divisor) <= 0.02])
@@ -404,19 +422,58 @@ def test_the_divisor_of_squares_may_be_a_parameter():
         assert_allclose(length, 0.02 * value, atol=SOLVER["CLARABEL"])
 
 
-def test_squares_in_a_unit_are_the_same_to_the_last_bit():
+@pytest.mark.parametrize("divisor", [2.0, np.array([2.0]), np.array([[2.0]])])
+def test_the_divisor_of_squares_may_be_an_array_of_one_number(divisor):
+    ball = Custom(lambda f: [cp.quad_over_lin(f - 0.25, divisor) <= 0.01])
+    solution = Problem(LeastSquares(), [*SIMPLEX, ball]).solve([0.7, 0.3, 0.1, -0.1])
+    assert solution.status is Status.OPTIMAL
+    length = np.sum((solution.frequencies - 0.25) ** 2)
+    assert_allclose(length, 0.02, atol=SOLVER["CLARABEL"])
+
+
+@pytest.mark.parametrize("exponent", [-10, -20, 10, 20])
+def test_own_losses_of_shares_have_the_same_answers_in_any_unit(exponent):
+    t = 2.0**exponent
+    raw = np.array([0.5, 0.3, 0.2, 0.1, -0.05, -0.05, 0.0])
+    powers = losses.Custom(lambda f, y: cp.sum(cp.power(cp.abs((f - y) / t), 3)))
+    solution = Problem(powers, [NonNegative(), SumsTo(t)]).solve(t * raw)
+    assert solution.status is Status.OPTIMAL
+    # The four values that stay are each as far from their estimates.
+    assert_allclose(solution.frequencies / t, [0.475, 0.275, 0.175, 0.075, 0, 0, 0], atol=2e-4)
+
+
+@pytest.mark.parametrize(("exponent", "size"), [(60, 2.0**20), (60, 2.0**-20), (52, 2.0**20)])
+def test_a_unit_whose_power_is_no_number_is_left_out(exponent, size):
     f = cp.Variable(3)
-    y = np.array([0.5, 0.1, -0.3])
-    forms = [cp.sum_squares(f - y) <= 2, cp.sum((f - y) ** 4) + cp.quad_over_lin(f, 0.5) <= 3]
+    stated = cp.sum(cp.power(f, exponent)) <= 1
+    assert with_squares_in_units([stated], f, size) == [stated]
+
+
+@pytest.mark.parametrize("size", [2.0**-12, 1.0, 2.0**12])
+def test_squares_in_units_are_the_same_to_the_last_bit(size):
+    x = cp.Variable(3)
+    f = 4 * x
+    y = size * np.array([0.5, 0.1, -0.3])
+    weight = cp.Parameter(nonneg=True)
+    forms = [
+        cp.sum_squares(f - y) <= 2,
+        cp.sum((f - y) ** 4) + cp.quad_over_lin(f, 0.5) <= 3,
+        cp.sum_squares(64 * f / size - 1) <= 3,
+        cp.sum_squares(f - weight) <= 4,
+    ]
     plain = [cp.norm(f - y) <= 2, cp.sum(f) == 1, cp.sum(cp.abs(f) ** 1.5) <= 2]
-    scaled = [with_squares_in_unit(form, 2.0**-12) for form in (*forms, *plain)]
-    f.value = np.array([0.3, 0.2, 0.7])
+    plain.append(cp.norm(f) <= cp.Constant(7) ** 2)
+    scaled = with_squares_in_units((*forms, *plain), f, size)
+    assert x.value is None
+    weight.value = 0.5 * size
+    x.value = size * np.array([0.3, 0.2, 0.7]) / 4
     for before, after in zip(forms, scaled, strict=False):
         assert after.args[0].value == before.args[0].value
         (power,) = [part for part in nodes_of(after) if type(part).__name__ == "quad_over_lin"][:1]
-        assert np.abs(power.args[0].value).max() >= 100
+        # The unit of each is near it: of shares too, whatever the frequencies are.
+        assert 0.3 <= np.abs(power.args[0].value).max() <= 3
     # What has no whole power, or is homogeneous, stays the same object.
-    assert all(after is before for before, after in zip(plain, scaled[2:], strict=True))
+    assert all(after is before for before, after in zip(plain, scaled[4:], strict=True))
 
 
 def nodes_of(node):
@@ -437,6 +494,19 @@ def nodes_of(node):
 def test_the_size_of_a_set_is_the_largest_number_that_it_states(constraints, size):
     stated = Problem(LeastSquares(), constraints).at(np.zeros(3))
     assert stated_size(stated.constraints, 3) == size
+
+
+@pytest.mark.parametrize(
+    ("constraints", "size"),
+    [
+        (SIMPLEX, 1 / 64),
+        ([SumsTo(-192.0)], 2.0),
+        ([NonNegative()], 2.0**-4),
+        ([SumsTo(0.0)], 2.0**-4),
+    ],
+)
+def test_usual_frequencies_are_a_part_of_the_total(constraints, size):
+    assert Problem(LeastSquares(), constraints).usual_size(64, 4.5) == size
 
 
 def test_few_small_values_have_a_unit_of_their_own():

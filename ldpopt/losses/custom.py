@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from ldpopt.expressions import (
     require_values,
     require_variables,
     shown,
+    size_of,
     slopes_of,
     substituted,
     warn_of_order,
@@ -428,17 +430,19 @@ class StatedLoss(Loss):
 
     def constants(self, estimate: FrequencyEstimate) -> tuple[float, ...]:
         """Return units in which the loss of equal frequencies, and bases of powers, are near 1."""
-        uniform = np.full(estimate.d, 1 / estimate.d)
         first_trial = (0,) * (estimate.frequencies.ndim - 1)
         first = estimate[first_trial]
-        bases = self._units_of_bases(first)
+        # Of estimates of a total of 1 the same for all: they share what is compiled.
+        whole = _coarse(np.abs(np.sum(first.frequencies)))
+        uniform = np.full(estimate.d, whole / estimate.d)
+        bases = self._units_of_bases(first, uniform)
         size = abs(float(self.value(uniform, first) - self.offset(first)))
         if not (np.isfinite(size) and size > 0):
             return (1.0, *bases)
         # A power of ten, so that most estimates share what is compiled.
         return (10.0 ** -math.floor(math.log10(size)), *bases)
 
-    def _units_of_bases(self, estimate: FrequencyEstimate) -> list[float]:
+    def _units_of_bases(self, estimate: FrequencyEstimate, uniform: Array) -> list[float]:
         """Return how large the bases of powers are, as coarse powers of 2."""
         varying, _ = without_constants(self._at(estimate))
         bases = bases_of(varying)
@@ -446,14 +450,10 @@ class StatedLoss(Loss):
             return []
         sizes = np.zeros(len(bases))
         # A base may vanish at one of them, as a deviation from it.
-        for f in (np.full(estimate.d, 1 / estimate.d), estimate.frequencies):
+        for f in (uniform, estimate.frequencies):
             self._f.save_value(f)
-            with np.errstate(all="ignore"):
-                here = [float(np.sqrt(np.mean(np.square(base.value)))) for base in bases]
-            sizes = np.fmax(sizes, here)
-        is_known = np.isfinite(sizes) & (sizes > 0)
-        exponents = np.log2(np.where(is_known, sizes, 1.0)) / _COARSE
-        return np.exp2(np.round(exponents) * _COARSE).tolist()  # type: ignore[no-any-return]
+            sizes = np.fmax(sizes, [size_of(base) for base in bases])
+        return _coarse(sizes).tolist()  # type: ignore[no-any-return]
 
     def cone_factor(self, d: int, constants: tuple[Any, ...]) -> float:
         """Return the unit."""
@@ -484,6 +484,13 @@ class StatedLoss(Loss):
 
     def __repr__(self) -> str:
         return repr(self.source)
+
+
+def _coarse(sizes: Array) -> Array:
+    """Return powers of 2 near sizes, 1 of what is no number above 0."""
+    is_known = np.isfinite(sizes) & (sizes > 0)
+    exponents = np.log2(np.where(is_known, sizes, 1.0)) / _COARSE
+    return np.asarray(np.exp2(np.round(exponents) * _COARSE))
 
 
 def _count_of_arguments(build: Callable[..., Any]) -> int:
@@ -546,9 +553,15 @@ def _multiplier(expression: cp.Expression, variable: cp.Variable, point: Array) 
 
     held = variable == point
     problem = cp.Problem(cp.Minimize(expression), [held])
+    # With a value cvxpy guesses others, and fails where all values are the largest ones.
+    variable.save_value(None)
     try:
-        problem.solve(solver="CLARABEL")
-    except cp.error.SolverError:
+        with warnings.catch_warnings():
+            # Advice on fractions for exponents.
+            warnings.simplefilter("ignore")
+            problem.solve(solver="CLARABEL")
+    # ValueError: cvxpy takes the exponent 2.0001 for a square, and refuses it then.
+    except (cp.error.SolverError, ValueError):
         return np.full(point.shape, np.nan)
     if held.dual_value is None:
         return np.full(point.shape, np.nan)

@@ -90,8 +90,8 @@ def _optimal(
     accuracy: Accuracy,
 ) -> Outcome | None:
     """Return the first optimal outcome of further tries for one trial, None if there is none."""
-    # The cheapest first.
-    if plan.path == "conic" and plan.tighter is not None:
+    # The cheapest first, for points of solvers.
+    if plan.tighter is not None:
         point = polished_by_differences(formulation, estimate, first.frequencies)
         outcome = None if point is None else replace(first, frequencies=point)
         if outcome is not None and _is_optimal(formulation, estimate, outcome, plan, accuracy):

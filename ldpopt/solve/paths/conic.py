@@ -18,7 +18,7 @@ from ldpopt import progress
 from ldpopt.errors import InvalidInputError, SolverError, WorkersError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.executors import executor_for
-from ldpopt.expressions import with_squares_in_unit
+from ldpopt.expressions import with_squares_in_units
 from ldpopt.solve import feasibility
 from ldpopt.solve.formulation import Formulation, largest_frequency
 from ldpopt.solve.paths.closed_forms.one_root import UNBOUNDED
@@ -152,8 +152,10 @@ class CompiledProblem:
         self._unit = unit
         objective, extra = loss.cone_form(f, tuple(self._parameters or data), constants)
         forms, self._numbers = _constrained(formulation, f, with_parameters=with_parameters)
-        size = formulation.usual_size(d, unit)
-        forms = [with_squares_in_unit(form, size) for form in forms]
+        # With values in place: they decide about units, and cvxpy evaluates them when it makes the
+        # solver's data.
+        self._set(data, numbers_of(formulation, d))
+        forms = with_squares_in_units(forms, f, formulation.usual_size(d, unit))
         if factor != 1:
             objective = factor * objective
         is_in_units = all(part.is_in_units for part in formulation.constraints)
@@ -161,8 +163,6 @@ class CompiledProblem:
         self._program = ConeProgram(
             objective, [*extra, *forms], solver, anchor=anchor, with_objective=unit != 1
         )
-        self._set(data, numbers_of(formulation, d))
-        # With values in place: cvxpy evaluates the parameters when it makes the solver's data.
         self._program.compile()
         self._unreported = time.perf_counter() - began
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.expressions import exponent_of
+from ldpopt.expressions import exponent_of, takes_negative_numbers
 from ldpopt.immutable import closed
 from ldpopt.solve.programs.jobs import Job, JobResult, pack, without_program
 from ldpopt.solve.programs.solvers import (
@@ -43,7 +43,7 @@ Array = NDArray[np.float64]
 _MANY = 256
 
 # Exponents of powers that a square, a hyperbola or two of them state.
-_OF_SQUARES = (0.25, 0.5, 1.0, 2.0, 4.0)
+_OF_SQUARES = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,23 +315,46 @@ def _state_by_power_cones(reduction: Any, solver: Any) -> None:
     methods = getattr(reduction, "cone_canon_methods", None)
     if methods is None or PowCone3D not in solver.SUPPORTED_CONSTRAINTS:
         return
-    by_exponent = _by_exponent(methods[PowerApprox], methods[Power])
-    # Of this one object alone: cvxpy's own table serves other problems too.
-    reduction.cone_canon_methods = {
-        **methods,
-        PnormApprox: methods[Pnorm],
-        PowerApprox: by_exponent,
+    powers = {power: _by_exponent(methods[power], methods[Power]) for power in (PowerApprox, Power)}
+    # Of this one object alone: cvxpy's own tables serve other problems too.
+    reduction.cone_canon_methods = {**methods, PnormApprox: methods[Pnorm], **powers}
+    squares = reduction.quad_canon_methods
+    reduction.quad_canon_methods = {
+        **squares,
+        **{power: _if_square(squares[power], stated) for power, stated in powers.items()},
     }
+
+
+def _if_square(square: Any, other: Any) -> Any:
+    """Return the way to state powers in an objective, some of which cvxpy takes for squares."""
+
+    def stated(power: Any, *arguments: Any, **options: Any) -> tuple[Any, list[Any]]:
+        # By its fraction, which is 2 for 2.0001.
+        is_other = exponent_of(power) not in (0, 1, 2)
+        values, forms = (other if is_other else square)(power, *arguments, **options)
+        return values, forms
+
+    return stated
 
 
 def _by_exponent(tree: Any, power_cone: Any) -> Any:
     """Return the way to state powers: by a tree of cones where one or two of them are enough."""
+    import cvxpy as cp
+    from cvxpy.atoms.elementwise.power import Power
 
-    def stated(power: Any, *arguments: Any, **options: Any) -> tuple[Any, list[Any]]:
-        is_short = abs(exponent_of(power)) in _OF_SQUARES
-        canonicalize = tree if is_short else power_cone
-        values, forms = canonicalize(power, *arguments, **options)
-        return values, forms
+    def stated(power: Any, arguments: Any, **options: Any) -> tuple[Any, list[Any]]:
+        exponent = exponent_of(power)
+        if abs(exponent) in _OF_SQUARES:
+            values, forms = tree(power, arguments, **options)
+            return values, forms
+        # A tree has a fraction near the exponent, and values and violations have the exponent.
+        exact = Power(*power.args, exponent)
+        # cvxpy states a sum of squares as a vector of one number, of which it makes no cone.
+        base = cp.reshape(arguments[0], power.shape, order="F")
+        values, forms = power_cone(exact, [base], **options)
+        # The cone takes numbers below 0 to the power of 6 or 10, and cvxpy's function does not.
+        is_narrower = exponent % 2 == 0 and not takes_negative_numbers(exponent)
+        return values, [*forms, base >= 0] if is_narrower else forms
 
     return stated
 

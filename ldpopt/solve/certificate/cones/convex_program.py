@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.closed_form.units import own_unit
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
-from ldpopt.expressions import outside_domain
+from ldpopt.expressions import is_power, outside_domain
 from ldpopt.solve.certificate import shown
 from ldpopt.solve.certificate.bounds.dual import EPS, usable
 from ldpopt.solve.certificate.bounds.evidence import SMALLEST_SCALE, VANISHING
@@ -370,7 +370,8 @@ def _approximation(problem: cp.Problem) -> str:
     while nodes:
         node = nodes.pop()
         error = getattr(node, "approx_error", 0.0) or 0.0
-        if error > 4 * EPS:
+        # Powers are compiled by their own exponents.
+        if error > 4 * EPS and not is_power(node):
             return (
                 f"cvxpy replaces the exponents of {node} by fractions: state it with approx=False"
             )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ldpopt.constraints import Constraint, LinearInequalities
 from ldpopt.constraints.base import row_forms
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.expressions import with_squares_in_unit
+from ldpopt.expressions import with_squares_in_units
 from ldpopt.losses import Loss
 from ldpopt.solve.certificate.bounds.competitors import propagated, reach
 from ldpopt.solve.certificate.bounds.intervals import Box
@@ -102,7 +102,7 @@ class StatedRows:
         self.values = self.variable if unit == 1 else unit * self.variable
         self.linear = row_forms(_of_values(system, d), self.values, 1)
         self.of_curved = [
-            [with_squares_in_unit(form, size) for form in member.cone_form(self.values)]
+            with_squares_in_units(member.cone_form(self.values), self.values, size)
             for member in curved
         ]
         self._within: tuple[Box, ConeSet] | None = None
