@@ -1,4 +1,7 @@
-"""The exceptions of ldpopt, each a ``ValueError`` or ``TypeError`` too, and remedies."""
+"""The exceptions of ldpopt, and remedies.
+
+Each is a ``ValueError`` or ``TypeError`` too, but that of a missing package, an ``ImportError``.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ class MethodError(InvalidInputError):
     """A function of the user that returns what no method may, or changes its input."""
 
 
-class FunctionError(LdpoptError):
+class FunctionError(LdpoptError, ValueError):
     """A function of the user raised an error that is not of this library."""
 
 

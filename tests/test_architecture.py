@@ -374,10 +374,11 @@ FAMILIES = ("ldpopt.losses", "ldpopt.constraints")
 ASKED = {
     "claims": 2,
     "discovery": 7,
-    "solve.certificate": 11,
+    "solve.acceptance": 4,
+    "solve.certificate": 16,
     "solve.coverage": 1,
     "solve.joint": 1,
-    "solve.paths": 11,
+    "solve.paths": 12,
     "solve.problem": 1,
 }
 """How often code outside both folders asks a loss or a constraint for its class, at the most.
@@ -402,13 +403,19 @@ def defined_classes(sources):
 
 
 def asked_classes(source, classes):
-    """Return the lines with a call of isinstance for one of the classes."""
+    """Return the lines with a call of isinstance for one of the classes, or such a comparison."""
     lines = []
     for node in nodes_of(source):
+        classes_in = []
         if isinstance(node, ast.Call) and called(node) == "isinstance":
-            parts = ast.walk(node.args[1])
-            if {getattr(part, "attr", getattr(part, "id", None)) for part in parts} & classes:
-                lines.append(node.lineno)
+            classes_in = node.args[1:]
+        elif isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            if any(isinstance(side, ast.Call) and called(side) == "type" for side in sides):
+                classes_in = sides
+        parts = [part for side in classes_in for part in ast.walk(side)]
+        if {getattr(part, "attr", getattr(part, "id", None)) for part in parts} & classes:
+            lines.append(node.lineno)
     return lines
 
 
@@ -435,6 +442,9 @@ def test_no_further_code_asks_losses_and_constraints_for_their_class():
         "isinstance(constraint, constraints.Near)",
         "isinstance(x, (int, SumsTo))",
         "isinstance(x, LeastSquares | SumsTo)",
+        "type(x) is SumsTo",
+        "type(x) is not losses.LeastSquares",
+        "type(x) in (LeastSquares, SumsTo)",
     ],
 )
 def test_a_further_question_would_be_found(line):

@@ -112,12 +112,13 @@ def printed(extended):
     return dict(zip(NAMES, ran(extended, script).split(f"{SEPARATOR}\n"), strict=False))
 
 
-def ran(root, script):
-    """Return what a script prints that imports the package of a folder."""
+def ran(root, script, *further):
+    """Return what a script prints that imports the package of a folder, and further folders."""
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=root,
-        env=os.environ | {"PYTHONPATH": str(root), "COLUMNS": "100"},
+        env=os.environ
+        | {"PYTHONPATH": os.pathsep.join(map(str, [root, *further])), "COLUMNS": "100"},
         check=False,
         capture_output=True,
         text=True,
@@ -157,3 +158,22 @@ def test_a_method_by_the_recipe_keeps_the_order_of_the_table_and_of_its_page(ext
     assert first.split() == TABLE_I
     page = (extended / "docs" / "explanation" / "methods.md").read_text("utf-8")
     assert table.strip() in page
+
+
+def test_a_claim_by_the_recipe_states_what_it_shows_and_when_it_is_red(extended):
+    script = (
+        "from ldpopt.claims import LEDGER; from tests.test_claims import shown_and_red; "
+        "print(*map(len, shown_and_red(LEDGER['norm-sub-idempotent'])))"
+    )
+    words, reds = map(int, ran(extended, script, ROOT).split())
+    assert words >= 8
+    assert reds == 1
+
+
+def test_the_looks_by_the_recipes_are_those_of_no_other(extended):
+    script = (
+        "from tests import test_style as t; "
+        "t.test_every_method_has_a_look_of_its_own(); t.test_every_solver_has_a_look_of_its_own(); "
+        "t.test_a_method_of_a_user_has_a_colour_and_a_marker_that_no_method_has()"
+    )
+    ran(extended, script, ROOT)

@@ -16,6 +16,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
+from ldpopt import FrequencyEstimate, certify
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
 from ldpopt.solve.certificate.bounds import exact_sums
 from ldpopt.solve.certificate.bounds.exact_sums import column_totals, product_total
@@ -732,8 +733,32 @@ def test_arguments_are_checked():
         certify_program(cp.Problem(cp.Minimize(cp.norm(x))), {x: [np.nan, 0]})
     with pytest.raises(InvalidTypeError, match=r"cvxpy\.Problem"):
         certify_program("norm", {x: [0, 0]})
-    with pytest.raises(InvalidTypeError, match="map variables"):
-        certify_program(cp.Problem(cp.Minimize(cp.norm(x))), [0, 0])
+    y = cp.Variable(name="y")
+    both = cp.Problem(cp.Minimize(cp.norm(x) + cp.abs(y)))
+    with pytest.raises(InvalidTypeError, match=r"map variables .* has 2 \(x, y\)$"):
+        certify_program(both, [0, 0])
+
+
+@pytest.mark.parametrize("point", [[0.5, 0.5], np.array([0.5, 0.5]), FrequencyEstimate([0.5, 0.5])])
+def test_the_value_of_the_only_variable_is_a_point(point):
+    x = cp.Variable(2)
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(x - [1.0, 0.0])), [x[0] <= x[1]])
+    assert certify(problem, point).is_optimal()
+    assert certify(problem, point).gap == certify(problem, {x: [0.5, 0.5]}).gap
+    assert not certify(problem, [0.25, 0.25]).is_optimal()
+    number = cp.Variable()
+    assert certify(cp.Problem(cp.Minimize(cp.abs(number - 2))), 2.0).is_optimal()
+    with pytest.raises(InvalidInputError, match=r"has shape \(2,\), its value has shape \(3,\)"):
+        certify(problem, [0.5, 0.5, 0.0])
+
+
+@pytest.mark.parametrize("value", ["norm-sub", ["a", "b"], [[0.5], [0.5, 0.5]], object()])
+def test_values_that_are_no_numbers_are_refused_by_name(value):
+    x = cp.Variable(2, name="x")
+    problem = cp.Problem(cp.Minimize(cp.norm(x)))
+    for point in (value, {x: value}):
+        with pytest.raises(InvalidTypeError, match="value of variable x must be numbers"):
+            certify(problem, point)
     whole = cp.Variable(2, integer=True)
     with pytest.raises(UnsupportedProblemError, match="integers"):
         certify_program(cp.Problem(cp.Minimize(cp.norm(whole))), {whole: [0, 0]})

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import ldpopt
-from ldpopt import FrequencyEstimate, Problem, validate
+from ldpopt import FrequencyEstimate, Problem, errors, validate
 from ldpopt.collection import ReportWriter
 from ldpopt.constraints import Bounds, Fixed, GroupTotals, Hierarchy, Monotone, NonNegative
 from ldpopt.datasets import Dataset
@@ -36,6 +36,18 @@ from ldpopt.studies.poisoning import maximal_gain
 def test_errors_of_value_are_value_errors(error):
     assert issubclass(error, ValueError)
     assert issubclass(error, LdpoptError)
+
+
+def test_every_error_is_a_value_or_type_error_but_that_of_a_missing_package():
+    raised = [
+        one
+        for one in vars(errors).values()
+        if isinstance(one, type) and issubclass(one, LdpoptError) and one is not LdpoptError
+    ]
+    others = [one for one in raised if not issubclass(one, ValueError | TypeError)]
+    assert len(raised) > 10
+    assert others == [errors.MissingPackageError]
+    assert issubclass(errors.MissingPackageError, ImportError)
 
 
 def test_errors_of_kind_are_type_errors_and_warnings_are_warnings():

@@ -299,7 +299,7 @@ def certify(
 ) -> ExactCertificate: ...
 @overload
 def certify(
-    problem: cp.Problem, estimate: Mapping[cp.Variable, ArrayLike] | None = None
+    problem: cp.Problem, estimate: Mapping[cp.Variable, ArrayLike] | ArrayLike | None = None
 ) -> ProgramCertificate: ...
 def certify(
     problem: Formulation | cp.Problem, estimate: Any = None, f: Any = None, *, exact: bool = False
@@ -312,8 +312,8 @@ def certify(
         The problem that f claims to solve; or any convex ``cvxpy.Problem``.
     estimate
         The estimate it started from (a plain vector where the loss needs no noise level). For a
-        cvxpy problem the point instead: the value of every variable, or nothing for the values
-        that the variables hold.
+        cvxpy problem the point instead: a mapping from variables to values, the value of its only
+        variable, or nothing for the values that the variables hold.
     f
         Finite frequencies of the estimate's shape.
     exact
@@ -362,8 +362,8 @@ def certify(
     >>> import cvxpy as cp
     >>> x = cp.Variable(2)
     >>> nearest = cp.Problem(cp.Minimize(cp.sum_squares(x - [1.0, 0.0])), [x[0] <= x[1]])
-    >>> certify(nearest, {x: [0.5, 0.5]}).is_optimal()
-    True
+    >>> certify(nearest, {x: [0.5, 0.5]}).is_optimal(), certify(nearest, [0.5, 0.5]).is_optimal()
+    (True, True)
     """
     exact = validate.flag("exact", exact)
     # By its module: cvxpy is slow to import, and who has such a problem has imported it.

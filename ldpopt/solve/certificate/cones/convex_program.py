@@ -134,7 +134,7 @@ class ProgramCertificate:
 
 def certify_program(
     problem: cp.Problem,
-    point: Mapping[cp.Variable, ArrayLike] | None = None,
+    point: Mapping[cp.Variable, ArrayLike] | ArrayLike | None = None,
     sufficient: float = TARGET,
     reported_in: float = 1.0,
     *,
@@ -147,7 +147,8 @@ def certify_program(
     problem
         A problem that follows cvxpy's rules (DCP), minimised or maximised.
     point
-        The value of every variable; those that the variables hold if left out.
+        The value of every variable, or that of the only one; those that the variables hold if left
+        out.
     sufficient
         The search for a better bound ends at a gap of this size, relative to the objective's terms.
     reported_in
@@ -280,12 +281,19 @@ def _require_convex(problem: cp.Problem) -> None:
 
 
 def _checked(
-    problem: cp.Problem, point: Mapping[cp.Variable, ArrayLike] | None
+    problem: cp.Problem, point: Mapping[cp.Variable, ArrayLike] | ArrayLike | None
 ) -> dict[cp.Variable, Any]:
     """Return a finite value of the right shape for every variable."""
-    if point is not None and not isinstance(point, Mapping):
-        raise InvalidTypeError(f"the point must map variables to values, got {point!r}")
-    return {variable: _value_of(variable, point) for variable in problem.variables()}
+    variables = problem.variables()
+    if point is None or isinstance(point, Mapping):
+        return {variable: _value_of(variable, point) for variable in variables}
+    if len(variables) != 1:
+        names = ", ".join(variable.name() for variable in variables)
+        raise InvalidTypeError(
+            f"the point must map variables to values, got {point!r}: only of one variable the "
+            f"value is enough, and this problem has {len(variables)} ({names})"
+        )
+    return {variables[0]: _value_of(variables[0], {variables[0]: point})}
 
 
 def _value_of(variable: cp.Variable, point: Mapping[cp.Variable, ArrayLike] | None) -> Any:
@@ -294,16 +302,22 @@ def _value_of(variable: cp.Variable, point: Mapping[cp.Variable, ArrayLike] | No
     if value is None:
         where = "set its .value" if point is None else "add it to the point"
         raise InvalidInputError(f"variable {variable.name()} has no value: {where}")
-    kind = np.complex128 if variable.is_complex() else np.float64
     # cvxpy holds the values of sparse variables as scipy's matrices.
     dense = value.toarray() if hasattr(value, "toarray") else value
     validate.unmasked(f"the value of variable {variable.name()}", dense)
-    if kind is np.float64 and np.any(np.imag(dense)):
-        raise InvalidInputError(
-            f"variable {variable.name()} is real, and its value has an imaginary part: declare the "
-            "variable complex=True, or take the real part"
-        )
-    array = np.asarray(np.real(dense) if kind is np.float64 else dense, dtype=kind)
+    try:
+        array: NDArray[Any] = np.asarray(dense, dtype=np.complex128)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(
+            f"the value of variable {variable.name()} must be numbers, got {value!r}"
+        ) from None
+    if not variable.is_complex():
+        if np.any(array.imag):
+            raise InvalidInputError(
+                f"variable {variable.name()} is real, and its value has an imaginary part: declare "
+                "the variable complex=True, or take the real part"
+            )
+        array = array.real.copy()
     if array.shape != variable.shape:
         raise InvalidInputError(
             f"variable {variable.name()} has shape {variable.shape}, "
