@@ -648,6 +648,35 @@ def test_the_worst_support_is_not_optimal():
     assert not certificate.is_optimal(0.79)
 
 
+@pytest.mark.parametrize("k", [1, 3, D - 1])
+def test_multipliers_of_few_nonzeros_are_those_on_their_support(k):
+    estimates = collected(4)
+    stack = FrequencyEstimate(np.stack([estimates.frequencies, estimates.frequencies[::-1]]))
+    step = 1e-4
+    objectives = {}
+    for total in (1 - step, 1.0, 1 + step):
+        problem = Problem(LeastSquares(), [NonNegative(), SumsTo(total), AtMost(k)])
+        objectives[total] = problem.solve(stack).objective
+    rate = (objectives[1 + step] - objectives[1 - step]) / (2 * step)
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(), AtMost(k)])
+    solution = problem.solve(stack)
+    certificate = solution.certificate
+    assert_allclose(certificate.duals["SumsTo"], rate, atol=FINITE_DIFFERENCE)
+    # What holds the other values at 0 is AtMost, and no bound of a value that is not 0.
+    assert np.all(certificate.duals["NonNegative"] >= 0)
+    assert np.all(certificate.stationarity <= CERTIFIED)
+    assert np.all(certificate.complementarity <= CERTIFIED)
+    assert certificate.duals["AtMost"] is None
+
+
+def test_nothing_but_the_support_holds_values_at_zero():
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(), AtMost(2)])
+    # A second value may join, and its slope is lower by 1.
+    certificate = certify(problem, [0.5, 0.5, 0.0], [1.0, 0.0, 0.0])
+    assert max(certificate.stationarity, certificate.complementarity) >= 0.5
+    assert certify(problem, [0.5, 0.5, 0.5], [0.5, 0.5, 0.0]).stationarity <= CERTIFIED
+
+
 def test_too_many_nonzeros_fail_by_their_violation():
     problem = Problem(LeastSquares(), [AtMost(2), NonNegative(), SumsTo()])
     certificate = certify(problem, [0.5, 0.4, 0.3], [0.5, 0.3, 0.2])

@@ -595,7 +595,13 @@ def check_family(name, seed, trials, planted) -> Counts:
 
 def trials_of(name):
     """Return how many points a test can afford."""
-    return {"rows": 16, "cones": 4, "orders": 60, "balls": 30}.get(name.partition(",")[0], 500)
+    few = {"rows": 16, "cones": 4, "orders": 60, "balls": 30}
+    many = {"box": 5_500, "kinks on boxes": 5_500}
+    return {**few, **many}.get(name.partition(",")[0], 500)
+
+
+def test_a_hundred_thousand_points_are_tried():
+    assert 2 * sum(map(trials_of, NAMES)) >= 100_000
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -21,6 +21,9 @@ ROUNDING = 1e-13
 TOLERANCE = 1e-8
 """What certified means: the default of ``is_optimal``, relative to the scale."""
 
+OF_TABLE = 3e-10
+"""Error of an optimum that is written with ten digits or more, and of a solver's value of it."""
+
 WHOLE = 50
 """Problems of each family, of which the suite takes two."""
 
@@ -217,7 +220,7 @@ def printed():
         ),
         "ZECEVIC2": Printed(cp.Problem(of_zecevic, set_zecevic), -4.125),
         "GENHS28": Printed(
-            cp.Problem(cp.Minimize(cp.sum_squares(u[:-1] + u[1:])), [rows_28]), 0.9271736945
+            cp.Problem(cp.Minimize(cp.sum_squares(u[:-1] + u[1:])), [rows_28]), 0.9271736937664
         ),
     }
 
@@ -230,10 +233,9 @@ def test_bounds_of_printed_problems_are_not_above_the_printed_optimum(name):
     problem, optimum = PRINTED[name]
     problem.solve(solver="CLARABEL", tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
     certificate = certify(problem)
-    # The table has ten digits.
-    assert certificate.bound <= optimum + 1e-9
+    assert certificate.bound <= optimum + OF_TABLE
     assert certificate.is_optimal(1e-6) or certificate.reason
-    assert certificate.value == pytest.approx(optimum, abs=1e-7)
+    assert certificate.value == pytest.approx(optimum, abs=OF_TABLE)
 
 
 def main():

@@ -140,7 +140,7 @@ def outcome(w, problem):
         is_near = rise <= 1e-6 * certificate.scale and problem.violation(point) <= 1e-6
         tolerance = min(1e-7, rise / certificate.scale / 2) if is_near else 1e-6
         refused += not certificate.is_optimal(tolerance, relative=True)
-    return solution.certificate.is_optimal(1e-7, relative=True), refused, len(points)
+    return solution.certificate.is_optimal(1e-8, relative=True), refused, len(points)
 
 
 WORLD = World(D)

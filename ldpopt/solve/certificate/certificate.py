@@ -502,7 +502,8 @@ def _evidence(
     gap = few_values.best_of_all_supports(problem, start, point)
     if gap is None:
         return evidence
-    return _with_smaller_gap(evidence, SizedGap(gap, evidence.terms))
+    explain = partial(few_values.explanation, problem, start, point)
+    return _with_smaller_gap(evidence, SizedGap(gap, evidence.terms))._replace(explain=explain)
 
 
 def _convex_evidence(
