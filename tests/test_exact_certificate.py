@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import ldpopt
 from ldpopt import losses
@@ -29,8 +30,10 @@ from ldpopt.estimate.noise import Noise
 from ldpopt.oracles import GRR, OUE, SUE
 from ldpopt.solve.certificate.exact import box as exact_box
 from ldpopt.solve.certificate.exact import rows as exact_rows
+from ldpopt.solve.certificate.exact.enclosures import enclosure
 from ldpopt.solve.certificate.exact.rationals import integers, rounded_up
 from tests import reference
+from tests.tolerances import EPS
 
 SIMPLEX = [NonNegative(), SumsTo(1.0)]
 CLS = ldpopt.Problem(losses.LeastSquares(), SIMPLEX)
@@ -687,8 +690,9 @@ def test_gaps_of_the_divergence_hold_and_are_tight():
         assert rise <= gap
     at_minimum = certified(problem, [0.5, 0.25, 0.25, -1.0], [0.5, 0.25, 0.25, 0.0])
     assert at_minimum.gap < 1e-40
-    assert at_minimum.minimiser is None
-    assert "irrational" in at_minimum.reason
+    assert at_minimum.minimiser.tolist() == [0.5, 0.25, 0.25, 0.0]
+    assert at_minimum.ulps < 1e-15
+    assert at_minimum.reason == ""
     step = 2.0**-53
     near = [0.5 + step, 0.25 - step, 0.25, 0.0]
     gap = float(certified(problem, [0.5, 0.25, 0.25, -1.0], near).gap)
@@ -727,8 +731,110 @@ def test_gaps_of_likelihoods_hold_and_are_tight(kind):
             rise = value(mpmath.mpf(x)) - lowest
             assert result.violation == 0
             assert rise <= float(result.gap)
+            distance = abs(mpmath.mpf(x) - best)
+            assert distance <= float(result.distance) <= distance * (1 + 4 * EPS)
+            assert result.minimiser.tolist() == [float(best), float(1 - best)]
     # 2^-40 from the minimiser: a gap of second order.
     assert float(result.gap) < 1e-23
+
+
+@pytest.mark.parametrize(
+    ("kind", "total"),
+    [
+        (losses.BinomialMLE, []),
+        (losses.BinomialMLE, [SumsTo(1.0)]),
+        (losses.MultinomialMLE, [SumsTo(1.0)]),
+        (losses.KullbackLeibler, []),
+        (losses.KullbackLeibler, [SumsTo(1.0)]),
+    ],
+)
+def test_the_minimiser_of_a_likelihood_is_right_to_half_a_last_place(kind, total):
+    pytest.importorskip("flint")
+    counts = [0, 260, 190, 150, 140, 130, 80, 50]
+    estimate = GRR(1.0, 8).estimate(counts, 1000)
+    problem = ldpopt.Problem(kind(), [Bounds(0.0, 0.375), *total])
+    first = certified(problem, estimate, np.full(8, 1 / 8))
+    f = first.minimiser
+    at_minimum = certified(problem, estimate, f)
+    assert at_minimum.minimiser.tolist() == f.tolist()
+    assert at_minimum.ulps <= 0.5
+    largest = int(np.argmax(f))
+    for places in (-3, -5):
+        moved = f.copy()
+        moved[largest] += places * np.spacing(f[largest])
+        distance = certified(problem, estimate, moved).ulps
+        assert abs(places) - 0.5 <= distance <= abs(places) + 0.5
+    assert first.distance >= np.max(np.abs(f - 1 / 8))
+
+
+def test_the_minimiser_of_a_divergence_from_what_is_in_the_set_is_that():
+    pytest.importorskip("flint")
+    result = certified(
+        ldpopt.Problem(losses.KullbackLeibler(), SIMPLEX), [0.5, 0.25, 0.25], [0.75, 0.25, 0]
+    )
+    assert result.minimiser.tolist() == [0.5, 0.25, 0.25]
+    assert 0.25 <= result.distance <= 0.25 * (1 + EPS)
+
+
+def test_without_a_total_the_divergence_is_least_at_a_share_of_the_reference():
+    pytest.importorskip("flint")
+    result = certified(
+        ldpopt.Problem(losses.KullbackLeibler(), [NonNegative()]), [0.5, 2.0], [1, 1]
+    )
+    assert result.minimiser.tolist() == [0.5 / math.e, 2.0 / math.e]
+
+
+def test_an_enclosure_is_as_wide_as_the_responses_leave_it():
+    flint = pytest.importorskip("flint")
+
+    def jump(mu):
+        return flint.arb(1) if mu < 0.25 else flint.arb(0)
+
+    bounds = np.array([-np.inf]), np.array([np.inf])
+    result = enclosure([jump], np.array([0.625]), *bounds, 0.5, 0.0, flint)
+    # At the price the response is anything from 0 to 1.
+    assert (result.distance, result.minimiser) == (0.625, None)
+    assert "one nearest double" in result.reason
+
+
+@pytest.mark.parametrize(
+    ("of_price", "total", "price"),
+    [
+        (lambda mu: -mu, 1e-30, 5.0),
+        # The first secant ends at the price, where the excess is 0.
+        (lambda mu: -mu, 0.5, 0.0),
+        (lambda mu: (-mu).exp(), 1e-30, 5.0),
+        (lambda mu: -mu.exp(), -1e-30, 5.0),
+    ],
+)
+def test_a_price_is_enclosed_however_far_the_first_one_is(of_price, total, price):
+    """One value with a total is that total."""
+    flint = pytest.importorskip("flint")
+    bounds = np.array([-np.inf]), np.array([np.inf])
+    before = flint.ctx.prec
+    flint.ctx.prec = 160
+    try:
+        result = enclosure([of_price], np.array([0.0]), *bounds, total, price, flint)
+    finally:
+        flint.ctx.prec = before
+    assert result.minimiser.tolist() == [total]
+    assert_allclose(result.distance, abs(total), rtol=EPS)
+
+
+def test_minimisers_that_are_not_the_only_ones_or_of_no_set_have_no_distance():
+    pytest.importorskip("flint")
+    # No report names the second value, whose loss is level.
+    level = GRR(1.0, 4).estimate([64, 0, 32, 32], 128)
+    assert losses.MultinomialMLE().shares(level)[1] == 0
+    box = ldpopt.Problem(losses.MultinomialMLE(), [Bounds(0.0, 0.5)])
+    # Bounds that add up to the total: prices of a whole range are right.
+    lower = [0.5, 0.25, 0.125, 0.125]
+    tight = ldpopt.Problem(losses.MultinomialMLE(), [Bounds(lower, 1.0), SumsTo(1.0)])
+    for problem, f in ((box, np.full(4, 0.5)), (tight, lower)):
+        result = certified(problem, level, f)
+        assert (result.distance, result.ulps, result.minimiser) == (np.inf, np.inf, None)
+        assert "enclose" in result.reason
+        assert result.gap < 1e-30
 
 
 def test_likelihoods_beyond_their_set_and_domain():

@@ -2,7 +2,8 @@
 
 Doubles are rational numbers, so that the question whether a vector is optimal has an exact answer
 wherever the KKT conditions are rational: for squares on boxes and polyhedra (``box``,
-``rows``). Likelihoods have logarithms; ``likelihoods`` encloses theirs.
+``rows``). Likelihoods have logarithms; ``likelihoods`` encloses theirs, and ``enclosures`` where
+their minimisers are.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ class ExactCertificate(Immutable):
         a point outside the set, whose loss may be below the minimum, that is 0. For likelihoods
         and the Kullback-Leibler loss a proved upper bound. ``inf`` where none is known.
     distance
-        max |f_v - f*_v| from the exact minimiser f*, rounded up; ``inf`` where f* is not known.
+        max |f_v - f*_v| from the exact minimiser f*, rounded up; ``inf`` where f* is not known. For
+        likelihoods and the Kullback-Leibler loss a proved upper bound, far within a last place.
     ulps
         The same in units in the last place of the largest |f*_v|, rounded up.
     violation
