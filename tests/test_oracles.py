@@ -26,6 +26,7 @@ from ldpopt.oracles import (
 from ldpopt.oracles.base import AGGREGATE, IDEAL_HASH, PER_USER
 from ldpopt.oracles.hadamard import walsh_hadamard
 from ldpopt.oracles.hash_family import bucket_of
+from ldpopt.oracles.unary import UnaryEncoding
 from tests.tolerances import SIGMAS, SUM
 
 FALSE_ALARM = 1e-6  # of one chi-square test; about a hundred are made here, on fixed seeds
@@ -59,7 +60,7 @@ def enumerate_channel(oracle):
     if isinstance(oracle, GRR):
         probability = [[p if output == v else q for output in values] for v in values]
         support = np.eye(d)
-    elif isinstance(oracle, SUE | OUE):
+    elif isinstance(oracle, UnaryEncoding):
         outputs = list(itertools.product((0, 1), repeat=d))
 
         def bit_probability(bit, one):
@@ -96,6 +97,7 @@ def enumerate_channel(oracle):
         ]
         support = [[w in output for w in values] for output in outputs]
     else:
+        assert isinstance(oracle, HadamardResponse), f"state the exact channel of {oracle!r} here"
         matrix = scipy.linalg.hadamard(oracle.columns)
         half = oracle.columns / 2
         probability = [
@@ -110,7 +112,7 @@ def output_indices(oracle, reports):
     d = oracle.d
     if isinstance(oracle, GRR | HadamardResponse):
         return reports.astype(np.int64)
-    if isinstance(oracle, SUE | OUE):
+    if isinstance(oracle, UnaryEncoding):
         bits = [(reports[:, v // 8].astype(np.int64) >> (7 - v % 8)) & 1 for v in range(d)]
         return np.ravel_multi_index(bits, (2,) * d)
     if isinstance(oracle, OLH | BLH):
@@ -135,7 +137,7 @@ def naive_support(oracle, report):
     values = range(oracle.d)
     if isinstance(oracle, GRR):
         return [v for v in values if v == report]
-    if isinstance(oracle, SUE | OUE):
+    if isinstance(oracle, UnaryEncoding):
         bits = "".join(f"{byte:08b}" for byte in report)
         return [v for v in values if bits[v] == "1"]
     if isinstance(oracle, OLH | BLH):

@@ -111,6 +111,8 @@ INSTANCES = {
 
 def build(loss, kinds, d):
     instance = loss(np.linspace(0.5, 2, d)) if loss is WeightedLeastSquares else loss()
+    missing = [kind.__name__ for kind in kinds if kind not in INSTANCES]
+    assert not missing, f"state an instance of {missing} in INSTANCES"
     return Problem(instance, [INSTANCES[kind](d) for kind in kinds])
 
 
