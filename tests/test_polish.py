@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from ldpopt import Problem, certify, oracles
+from ldpopt.closed_form import norm_sub
 from ldpopt.constraints import (
     Bounds,
     Custom,
@@ -40,7 +41,7 @@ from ldpopt.solve.certificate.cones import compiled_problem
 from ldpopt.solve.paths.conic import ConicPath
 from ldpopt.solve.plan import Outcome
 from ldpopt.solve.polish import polish, polished_by_differences
-from tests.tolerances import SOLVER
+from tests.tolerances import SOLVER, SUM
 
 D = 7
 SIMPLEX = [NonNegative(), SumsTo()]
@@ -207,7 +208,7 @@ def test_constraints_within_a_thousandth_of_a_step_are_added_together():
     rows = SimpleNamespace(system=system)
     none = np.zeros(3, dtype=bool)
     face = polish_module._Face(none[:1].copy(), np.zeros(1), none.copy(), none.copy())
-    length, blocking = polish_module._longest(f, step, rows, box, face)
+    length, blocking = polish_module._longest(f, step, rows, box, face, polish_module._TOGETHER)
     assert length == 1e-4
     polish_module._add(face, blocking, rows)
     assert face.low.tolist() == [True, True, False]
@@ -454,3 +455,14 @@ def test_a_point_where_a_constraint_is_not_defined_is_no_better(root):
     solution = problem.solve([1.2, -0.5, 0.3])
     assert (solution.frequencies >= 0).all()
     assert solution.certificate.is_optimal(1e-8)
+
+
+def test_from_far_off_all_constraints_in_the_way_hold_together():
+    d = 128
+    raw = np.random.default_rng(0).normal(1 / d, 0.1, d)
+    stated = Problem(CustomLoss(lambda f, y: cp.sum_squares(f - y)), SIMPLEX).at(raw)
+    point = polished_by_differences(stated, stated.accept(raw), np.full(d, 1 / d))
+    nearest = norm_sub(raw)
+    # One more per step is not enough.
+    assert np.count_nonzero(nearest == 0) > 100
+    assert_allclose(point, nearest, rtol=0, atol=SUM)

@@ -46,8 +46,8 @@ _FLAT = 1e-4
 # Each step adds or drops constraints, or is one of Newton's; a handful suffices near the minimum.
 _MAX_STEPS = 30
 
-# Constraints in the way within this share of a step are added together: each addition costs a
-# factorisation, and one that should not hold is dropped again by its multiplier.
+# Constraints in the way within this share of a step are added together by default: each addition
+# costs a factorisation, and one that should not hold is dropped again by its multiplier.
 _TOGETHER = 1e-3
 
 # A step of this size, relative to the largest value, is rounding.
@@ -111,7 +111,11 @@ def polished_by_differences(
     if model is None:
         return None
     part = _near(formulation, point)
-    better = _polished(part, estimate, point, model, RowsOfTrials(part, estimate.d))
+    source = RowsOfTrials(part, estimate.d)
+    better = _polished(part, estimate, point, model, source)
+    if better is None:
+        # From far off one constraint at a time takes too many steps.
+        better = _polished(part, estimate, point, model, source, together=1.0)
     if better is None or not _is_as_feasible(formulation, better, point):
         return None
     return better
@@ -236,10 +240,12 @@ def _polished(
     point: Array,
     model: _Model,
     source: RowsOfTrials,
+    together: float = _TOGETHER,
 ) -> Array | None:
     """Return the minimiser near a point, or None if the steps do not settle.
 
     None is returned as soon as a step leads out of a curved constraint: then this one holds.
+    Constraints in the way within the share ``together`` of a step are added together.
     """
     rows = source.of(formulation.loss, estimate)
     if rows.system.matrix.shape[1] > len(point):
@@ -255,7 +261,7 @@ def _polished(
             return None
         step, multipliers, residual = newton
         still = np.max(np.abs(step)) <= _STILL * max(1.0, float(np.max(np.abs(f))))
-        length, blocking = _longest(f, step, rows, bounds, face)
+        length, blocking = _longest(f, step, rows, bounds, face, together)
         f = f + length * step
         if any(float(one.violation(f)) > near for one in source.curved):
             return None
@@ -331,7 +337,7 @@ def _newton_step(
 
 
 def _longest(
-    f: Array, step: Array, rows: Rows, bounds: Box, face: _Face
+    f: Array, step: Array, rows: Rows, bounds: Box, face: _Face, together: float
 ) -> tuple[float, dict[str, Mask]]:
     """Return how much of a step stays in the set, and the constraints in its way."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -348,7 +354,7 @@ def _longest(
     # A whole step leads to the minimum on the face.
     length = min(max(nearest, 0.0), 1.0)
     # A step of nearly no length may meet several constraints at once: all of them join the face.
-    reached = max(length, _TOGETHER)
+    reached = max(length, together)
     return length, {name: way <= reached for name, way in ways.items()}
 
 
