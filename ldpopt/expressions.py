@@ -25,6 +25,7 @@ Node = Any
 
 _LONGEST = 100  # letters of an expression that messages show
 _LONGEST_LIST = 100  # entries of a list that is searched for tables
+_MANY = 1024  # entries, of whose pairs a table would be large
 _DEEPEST = 3  # levels of dictionaries and lists that are searched: data of data of a study
 
 
@@ -90,10 +91,13 @@ def outside_domain(node: Node) -> float:
 def slopes_of(expression: cp.Expression, variable: cp.Variable) -> Any:
     """Return the derivative of each entry by each number of a variable, at the variables' values.
 
-    A sparse array of one column per entry, in the order of Fortran; None where none is known.
+    A sparse array of one column per entry, in the order of Fortran; None where none is known, or
+    where cvxpy would make a table of all pairs of many entries for them.
     """
     from scipy import sparse
 
+    if _sums_up_many(expression):
+        return None
     try:
         with np.errstate(all="ignore"):
             slopes = expression.grad[variable]
@@ -105,6 +109,12 @@ def slopes_of(expression: cp.Expression, variable: cp.Variable) -> Any:
     # That of one number by one number is a number.
     table: Any = slopes if sparse.issparse(slopes) else np.atleast_2d(slopes)
     return sparse.csc_array(table)
+
+
+def _sums_up_many(node: Node) -> bool:
+    """Return whether cumulative sums of many entries are part of an expression."""
+    is_long = type(node).__name__ == "cumsum" and node.size > _MANY
+    return is_long or any(_sums_up_many(argument) for argument in node.args)
 
 
 def is_power(node: Node) -> bool:

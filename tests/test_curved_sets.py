@@ -467,6 +467,16 @@ def test_a_function_without_slopes_counts_by_its_values(monkeypatch):
     assert_allclose(violation, 15e-12, rtol=CERTIFIED)
 
 
+@pytest.mark.parametrize("norm", [cp.max, cp.norm])
+def test_cumulative_sums_of_many_values_take_no_table_of_pairs(norm):
+    # Of a hundred gigabytes. The sums are exact.
+    d = 1 << 17
+    constraint = Custom(lambda f: [norm(cp.cumsum(f)) <= 0.5])
+    sums = np.arange(1, d + 1) / d
+    expected = {cp.max: 1.0, cp.norm: np.linalg.norm(sums)}[norm] - 0.5
+    assert_allclose(constraint.violation(np.full(d, 1 / d)), expected, rtol=CERTIFIED)
+
+
 def test_a_point_far_outside_fourth_powers_of_small_numbers_is_not_optimal():
     d = 1_024
     raw = np.arange(d) / (d * (d - 1) / 2)
