@@ -837,6 +837,18 @@ def test_minimisers_that_are_not_the_only_ones_or_of_no_set_have_no_distance():
         assert result.gap < 1e-30
 
 
+def test_bounds_without_a_finite_loss_have_no_minimiser():
+    pytest.importorskip("flint")
+    # The divergence holds its last value at 0, and a probability below 0 has no logarithm.
+    held = ldpopt.Problem(losses.KullbackLeibler(), [Bounds(0.125, 0.5)])
+    below = ldpopt.Problem(losses.BinomialMLE(), [Bounds(-6.0, -5.0)])
+    reports = OUE(1.0, 3).estimate([60, 45, 40], 100)
+    for problem, raw, f in ((held, [0.5, 0.25, 0.0], [0.25, 0.25, 0]), (below, reports, [-5] * 3)):
+        result = certified(problem, raw, f)
+        assert (result.distance, result.minimiser) == (np.inf, None)
+        assert result.reason
+
+
 def test_likelihoods_beyond_their_set_and_domain():
     pytest.importorskip("flint")
     oracle = OUE(1.0, 2)

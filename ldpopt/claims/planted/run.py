@@ -135,7 +135,7 @@ def self_test(
     Cost: one to a few seconds of processor time per error.
     """
     # One task per process: what was planted must not meet the next error.
-    pool = ShieldedPool(workers, _context(), wait_with_interruptions, max_tasks_per_child=1)
+    pool = ShieldedPool(workers, _context(), block_interruptions, max_tasks_per_child=1)
     try:
         futures = [pool.submit(interruptible, look_for, identifier) for identifier in identifiers]
         if figures is not None:
@@ -153,7 +153,7 @@ def self_test(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def wait_with_interruptions() -> None:
+def block_interruptions() -> None:
     """Block Ctrl-C in this process until ``interruptible`` lets it through.
 
     Processes inherit that from the one which forks them, unless that was started before for others.

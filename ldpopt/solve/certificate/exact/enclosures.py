@@ -34,7 +34,6 @@ _GROWTH = 16
 _MAX_GROWTHS = 48
 
 _BETWEEN = "the minimiser is enclosed, but not between numbers with one nearest double"
-_UNKNOWN = "no prices enclose the minimiser: there may be several, or the set is a point, or empty"
 
 
 class Enclosure(NamedTuple):
@@ -47,6 +46,14 @@ class Enclosure(NamedTuple):
     ulps: float
     minimiser: Array | None
     reason: str
+
+
+UNKNOWN = Enclosure(
+    math.inf,
+    math.inf,
+    None,
+    "no prices enclose the minimiser: there may be several, or the set is a point, or empty",
+)
 
 
 def enclosure(
@@ -85,13 +92,13 @@ def enclosure(
         limit = ball_of(total, flint)
         ends = _bracket(lambda mu: sum(answers(mu), -limit), price, flint)
         if ends is None:
-            return Enclosure(math.inf, math.inf, None, _UNKNOWN)
+            return UNKNOWN
         lowest, highest = (end.price for end in ends)
     # Frequencies fall as the price grows.
     lows = [ball.lower() for ball in answers(highest)]
     highs = [ball.upper() for ball in answers(lowest)]
     if not all(ball.is_finite() for ball in [*lows, *highs]):
-        return Enclosure(math.inf, math.inf, None, _UNKNOWN)
+        return UNKNOWN
     return _of_interval(point, lows, highs, flint)
 
 
