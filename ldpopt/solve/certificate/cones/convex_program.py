@@ -290,8 +290,8 @@ def _checked(
     if len(variables) != 1:
         names = ", ".join(variable.name() for variable in variables)
         raise InvalidTypeError(
-            f"the point must map variables to values, got {point!r}: only of one variable the "
-            f"value is enough, and this problem has {len(variables)} ({names})"
+            f"the point must map variables to values, got {point!r}: this problem has "
+            f"{len(variables)} variables ({names}), and a value alone is enough for one variable"
         )
     return {variables[0]: _value_of(variables[0], {variables[0]: point})}
 
