@@ -11,6 +11,7 @@ where the indices of values could stand.
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -121,6 +122,11 @@ class _TakesParameters(SealsInstances):
         return super().__call__(*args, **kwargs)
 
 
+def is_from_outside(kind: type) -> bool:
+    """Return whether a class is defined outside this package."""
+    return kind.__module__.partition(".")[0] != __name__.partition(".")[0]
+
+
 class Adjustable(Immutable, metaclass=_TakesParameters):
     """Base of classes whose constructors take a ``Parameter`` wherever they take a number."""
 
@@ -140,8 +146,19 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
     """By name, what is done to a method of every subclass so that users can call it too: this
     library passes arrays and sizes that it has checked."""
 
+    _definitions: ClassVar[frozenset[str]] = frozenset()
+    """The methods that say what an object is."""
+
+    _statements: ClassVar[frozenset[str]] = frozenset()
+    """What is known beside these, and opens faster paths and shorter proofs."""
+
+    _is_general: ClassVar[bool] = True
+    """In its own body: whether a class states nothing that is true of some objects alone."""
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if is_from_outside(cls) and not cls._definitions.isdisjoint(vars(cls)):
+            cls._forget_statements()
         for name, decorate in cls._for_callers.items():
             method = getattr(cls, name)
             # What is inherited has it already.
@@ -149,6 +166,16 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
                 decorated = decorate(method)
                 decorated.is_for_callers = True
                 setattr(cls, name, decorated)
+
+    @classmethod
+    def _forget_statements(cls) -> None:
+        """Drop what bases state of another object: a class that defines its own states it anew.
+
+        A user's class that derives from groups with totals, say, may be another set.
+        """
+        general = next(base for base in cls.__mro__[1:] if vars(base).get("_is_general"))
+        for name in cls._statements - vars(cls).keys():
+            setattr(cls, name, inspect.getattr_static(general, name))
 
     _per_value: ClassVar[frozenset[str]] = frozenset()
     """The arguments of the constructor with one number per value, which may have labels."""

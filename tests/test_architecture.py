@@ -371,22 +371,6 @@ def test_every_public_name_and_submodule_is_there_after_a_bare_import():
 
 FAMILIES = ("ldpopt.losses", "ldpopt.constraints")
 
-ASKED = {
-    "claims": 2,
-    "discovery": 7,
-    "solve.acceptance": 4,
-    "solve.certificate": 16,
-    "solve.coverage": 1,
-    "solve.joint": 1,
-    "solve.paths": 12,
-    "solve.problem": 1,
-}
-"""How often code outside both folders asks a loss or a constraint for its class, at the most.
-
-A new loss or constraint touches few places only if the others do not ask: what these need it states
-itself, as ``Constraint.ball`` or ``Loss.is_likelihood``. What is left are forms for one class each.
-"""
-
 
 def defined_classes(sources):
     """Return the names of all classes of losses and constraints but the two base classes.
@@ -431,8 +415,10 @@ def places_that_ask(sources):
     return {place: count for place, count in counts.items() if count}
 
 
-def test_no_further_code_asks_losses_and_constraints_for_their_class():
-    assert places_that_ask(SOURCES) == ASKED
+def test_no_code_outside_asks_losses_and_constraints_for_their_class():
+    # A new one touches few places only if the others do not ask: what these need it states itself,
+    # as ``Constraint.ball`` or ``Loss.is_likelihood``. Tables by type register beside a function.
+    assert places_that_ask(SOURCES) == {}
 
 
 @pytest.mark.parametrize(
@@ -447,10 +433,10 @@ def test_no_further_code_asks_losses_and_constraints_for_their_class():
         "type(x) in (LeastSquares, SumsTo)",
     ],
 )
-def test_a_further_question_would_be_found(line):
+def test_a_question_is_seen(line):
     source, is_package = SOURCES["ldpopt.solve.joint"]
     more = SOURCES | {"ldpopt.solve.joint": (f"{source}\n{line}\n", is_package)}
-    assert places_that_ask(more)["solve.joint"] == ASKED["solve.joint"] + 1
+    assert places_that_ask(more) == {"solve.joint": 1}
 
 
 # --- p and q are computed in one place ------------------------------------------------------------

@@ -4,8 +4,15 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from ldpopt import Problem
-from ldpopt.constraints import Constraint, NonNegative, SumsTo
+from ldpopt import FrequencyEstimate, Problem, certify
+from ldpopt.constraints import (
+    Constraint,
+    GroupTotals,
+    Hierarchy,
+    Margins,
+    NonNegative,
+    SumsTo,
+)
 from ldpopt.constraints.base import LinearInequalities, Polyhedron
 from ldpopt.errors import FunctionError, InvalidInputError
 from ldpopt.losses import LeastSquares
@@ -131,3 +138,97 @@ def test_an_error_in_a_class_is_one_sentence_with_its_place():
     loss = with_part(Quartic, "gradient", lambda self, f, e: {}["x"])
     with pytest.raises(FunctionError, match=r"gradient of Mine.. failed: KeyError: 'x' \(test"):
         Problem(loss, SIMPLEX).plan(START)
+
+
+class AtLeastTotals(GroupTotals):
+    """Groups that sum to at least their totals: another set than that of its base."""
+
+    def rows(self, d):
+        rows = super().rows(d)
+        return LinearInequalities(rows.matrix, rows.lower, np.full(len(rows.lower), np.inf))
+
+    def violation(self, f):
+        return Polyhedron.violation(self, f)
+
+
+class AtLeastChildren(Hierarchy):
+    """Parents that are at least the sum of their children."""
+
+    def rows(self, d):
+        rows = super().rows(d)
+        return LinearInequalities(rows.matrix, rows.lower, np.full(len(rows.lower), np.inf))
+
+    def violation(self, f):
+        return Polyhedron.violation(self, f)
+
+
+class SmallSquares(LeastSquares):
+    """1e-3 ½‖f - f̃‖²: its curvature is not that of its base."""
+
+    def value(self, f, estimate):
+        return 1e-3 * super().value(f, estimate)
+
+    def gradient(self, f, estimate):
+        return 1e-3 * super().gradient(f, estimate)
+
+    def cone_form(self, f, data, constants):
+        expression, constraints = super().cone_form(f, data, constants)
+        return 1e-3 * expression, constraints
+
+
+@pytest.mark.parametrize(
+    ("constraint", "expected"),
+    [
+        # The start is in the set: nothing moves. With equal totals [.3, .2, .1, .4] would follow.
+        (AtLeastTotals([[0, 1], [2, 3]], [0.5, 0.5]), [0.5, 0.4, 0.1, 0.4]),
+        (AtLeastChildren([-1, 0, 0, 0], 0.5), [0.5, 0.4, 0.1, 0.4]),
+    ],
+)
+def test_a_derived_class_that_defines_its_set_is_not_taken_for_its_base(constraint, expected):
+    with np.errstate(all="raise"):
+        solution = Problem(LeastSquares(), [constraint]).solve(expected)
+    is_inside = constraint.violation(np.array(expected)) <= 1e-9
+    assert np.allclose(solution.frequencies, expected, atol=1e-8) == is_inside
+    assert solution.certificate.is_optimal(1e-7)
+    assert constraint.disjoint_groups(4) is None
+    assert constraint.tree is None
+
+
+def test_a_derived_loss_keeps_no_curvature_of_its_base():
+    start = FrequencyEstimate(START)
+    loss = SmallSquares()
+    assert not loss.curvature(start).any()
+    assert not loss.is_square
+    # 1e-3 ½ (.1² + .1²) above the minimum, in which a curvature of 1 would leave out a part.
+    point = np.array([0.5, 0.2, 0.1, 0.2])
+    best = Problem(LeastSquares(), SIMPLEX).solve(START).frequencies
+    rise = float(loss.value(point, start) - loss.value(best, start))
+    assert certify(Problem(loss, SIMPLEX), start, point).gap >= rise
+
+
+def test_a_derived_class_keeps_what_it_states_itself():
+    class Halves(GroupTotals):
+        def violation(self, f):
+            return super().violation(f)
+
+        def disjoint_groups(self, d):
+            return super().disjoint_groups(d)
+
+    halves = Halves([[0, 1], [2, 3]], [0.5, 0.5])
+    assert halves.disjoint_groups(4).number == 2
+    assert Problem(LeastSquares(), [halves]).plan(START).path == "closed-form"
+
+
+def test_a_derived_class_without_another_set_keeps_its_paths():
+    class Named(GroupTotals):
+        def __repr__(self):
+            return "halves"
+
+    halves = Named([[0, 1], [2, 3]], [0.5, 0.5])
+    assert Problem(LeastSquares(), [halves]).plan(START).path == "closed-form"
+
+
+def test_classes_of_the_library_state_what_they_stated():
+    # Margins add up tables in a way of their own, and are disjoint groups all the same.
+    assert Margins((2, 2), 0, [0.5, 0.5]).disjoint_groups(4) is not None
+    assert Margins((2, 2), 0, [0.5, 0.5]).margins.shape == (2, 2)

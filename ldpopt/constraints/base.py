@@ -11,23 +11,25 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import lru_cache, wraps
+from functools import cached_property, lru_cache, wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import validate
 from ldpopt.adjustable import Adjustable
+from ldpopt.closed_form.forests import FromAbove, from_above
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.expressions import in_uniform_units
+from ldpopt.immutable import closed
 from ldpopt.printable import latex_text
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-    from ldpopt.closed_form import Groups
+    from ldpopt.closed_form import Groups, KnownMargins
     from ldpopt.constraints.isotonic import Isotonic
 
 Array = NDArray[np.float64]
@@ -59,6 +61,42 @@ class Ball:
     radius: float
     norm: Norm
     weights: Array | None = None
+
+
+class Row(NamedTuple):
+    """lower <= a·f <= upper with coefficients a of shape (d,)."""
+
+    coefficients: Array
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Every node that has children is their sum.
+
+    Attributes
+    ----------
+    parents
+        The node above each node, shape (d,); -1 above a root.
+    root_total
+        What the roots sum to; None where that is not stated.
+    """
+
+    parents: NDArray[np.int64]
+    root_total: float | None
+
+    @cached_property
+    def nodes_from_above(self) -> FromAbove:
+        """The nodes with each after its parent."""
+        return from_above(self.parents)
+
+
+class Variation(NamedTuple):
+    """Σ |difference| <= bound, of neighbours in an order, or in that of the values for None."""
+
+    order: NDArray[np.int64] | None
+    bound: float
 
 
 _MOST_VALUES = 2**31  # beyond what any computer of today holds; sizes are checked by one look
@@ -116,6 +154,16 @@ class Constraint(Adjustable):
         }
     )
 
+    _is_general = True
+    _definitions = frozenset({"violation", "cone_form", "rows"})
+    _statements = frozenset(
+        {
+            *("largest_support", "ball", "variation", "tree", "margins", "is_cvxpy"),
+            *("extent", "face", "box", "total", "row", "given_rows", "row_units"),
+            *("isotonic", "disjoint_groups", "idle_bound"),
+        }
+    )
+
     convex: ClassVar[bool] = True
     """Whether the set is convex. Solvers take convex sets only."""
 
@@ -137,6 +185,24 @@ class Constraint(Adjustable):
     def ball(self) -> Ball | None:
         """The ball that the set is; None for another set, and for a ball that is a box."""
         return None
+
+    @property
+    def variation(self) -> Variation | None:
+        """The bound of a total variation that the set is; None for another set."""
+        return None
+
+    @property
+    def tree(self) -> Tree | None:
+        """The tree that the set is; None for another set."""
+        return None
+
+    @property
+    def margins(self) -> KnownMargins | None:
+        """What the set tells of a table and nothing else; None for another set."""
+        return None
+
+    is_cvxpy: ClassVar[bool] = False
+    """Whether constraints of cvxpy are all that it states of the set."""
 
     @property
     def latex(self) -> str:
@@ -230,6 +296,17 @@ class Constraint(Adjustable):
         """Return the constraint as linear inequalities, or None if it is not polyhedral."""
         return None
 
+    def row(self, d: int) -> Row | None:
+        """Return the only row that the set is, of coefficients in f alone; None for another set.
+
+        An order or groups have forms of their own, and are no row here.
+        """
+        return None
+
+    def given_rows(self, d: int) -> LinearInequalities | None:
+        """Return the rows where their coefficients are given one by one; None for another set."""
+        return None
+
     @property
     def row_units(self) -> Array | float:
         """By what the ``rows`` are smaller than the stated ones, whose multipliers are smaller."""
@@ -270,6 +347,21 @@ def _rows_of(constraint: Constraint, d: int) -> LinearInequalities | None:
     return constraint.rows(d)
 
 
+@lru_cache(maxsize=4)
+def _kept_row(constraint: Constraint, d: int) -> Row | None:
+    rows = constraint.rows(d)
+    return None if rows is None else _only_row(rows)
+
+
+def _only_row(rows: LinearInequalities) -> Row | None:
+    """Return the row of an (1, d) matrix as a vector; None for other rows."""
+    if rows.auxiliary is not None or len(rows.lower) != 1:
+        return None
+    # Kept and handed out: writing to it would change the set.
+    coefficients = closed(np.asarray(rows.matrix.toarray(), dtype=np.float64).ravel())
+    return Row(coefficients, float(rows.lower[0]), float(rows.upper[0]))
+
+
 def unit_matrix(d: int) -> Any:
     """Return the sparse unit matrix by rows, in a tenth of the time that scipy's own takes."""
     from scipy import sparse  # slow to import, as everywhere in this folder
@@ -284,9 +376,18 @@ class Polyhedron(Constraint):
     Those whose rows have auxiliary variables measure their violation themselves.
     """
 
+    _is_general = True
+
     @abstractmethod
     def rows(self, d: int) -> LinearInequalities:
         """Return the inequalities."""
+
+    def row(self, d: int) -> Row | None:
+        """Return the only row, if there is one, in its own unit."""
+        if self.isotonic(d) is not None or self.disjoint_groups(d) is not None:
+            return None
+        # Every solve asks for it.
+        return _kept_row(self, d) if self.is_settled else _only_row(self.rows(d))
 
     def violation(self, f: Array) -> Array:
         """Return the largest violation of a row."""

@@ -78,6 +78,8 @@ class Custom(Constraint):
 
     _kept = frozenset({"build", "_latest"})  # the function is called anew for each solve
 
+    is_cvxpy = True
+
     def __init__(
         self,
         build: Callable[[cp.Expression], cp.Constraint | Sequence[cp.Constraint]],
@@ -207,6 +209,7 @@ class StatedConstraint(Constraint):
         As ``Custom.cone_form``.
     """
 
+    is_cvxpy = True
     _adjusts = False
     # What cvxpy built is seen by no one else, but for the parameters, whose values are kept.
     _kept = frozenset({"_variable", "_forms", "_numeric", "_values", "_parameters"})

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.closed_form.forests import FromAbove, from_above
 from ldpopt.closed_form.rows import is_long, locked_rows
-from ldpopt.constraints.base import LinearInequalities, Polyhedron
+from ldpopt.constraints.base import LinearInequalities, Polyhedron, Tree
 from ldpopt.constraints.linear import GroupTotals
 from ldpopt.constraints.orders import find_cycle
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
@@ -204,9 +203,9 @@ class Hierarchy(Polyhedron):
         return np.setdiff1d(np.arange(len(self.parents)), self.parents)
 
     @property
-    def nodes_from_above(self) -> FromAbove:
-        """The nodes with each after its parent."""
-        return _nodes_from_above(self) if self.is_settled else from_above(self.parents)
+    def tree(self) -> Tree:
+        """The parents with their total."""
+        return _kept_tree(self) if self.is_settled else Tree(self.parents, self.root_total)
 
     def validate_for(self, d: int) -> None:
         """Raise an error unless there are d nodes."""
@@ -302,9 +301,9 @@ class Hierarchy(Polyhedron):
 
 
 @lru_cache(maxsize=4)
-def _nodes_from_above(tree: Hierarchy) -> FromAbove:
-    # Every solve needs them, and they follow from the tree alone.
-    return from_above(tree.parents)
+def _kept_tree(hierarchy: Hierarchy) -> Tree:
+    # Every solve needs its nodes in order, which follow from the parents alone.
+    return Tree(hierarchy.parents, hierarchy.root_total)
 
 
 class HierarchyTotals(GroupTotals):

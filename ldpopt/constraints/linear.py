@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.adjustable import holds_parameters
-from ldpopt.closed_form import Groups
+from ldpopt.closed_form import Groups, KnownMargins, Margin
 from ldpopt.closed_form.rows import is_long, locked_rows
 from ldpopt.constraints.base import (
     LinearInequalities,
     Polyhedron,
+    Row,
     one_sided,
     with_open_bounds,
 )
@@ -338,6 +339,16 @@ class Margins(GroupTotals):
                 f"a table of shape {self.table_shape} has {cells} cells, the domain {d} values"
             )
 
+    @property
+    def margins(self) -> KnownMargins:
+        """The sums that are known, with their axes in the order of the table."""
+        in_order = [self.table_shape[axis] for axis in self.axes]
+        sums = self.totals.reshape(in_order).transpose(np.argsort(self.axes))
+        lengths = enumerate(self.table_shape)
+        kept = [length if axis in self.axes else 1 for axis, length in lengths]
+        margin = Margin(tuple(sorted(self.axes)), sums.reshape(kept))
+        return KnownMargins(self.table_shape, (margin,))
+
     def violation(self, f: Array) -> Array:
         """Return the largest difference of a sum from what it should be, in a pass."""
         rank = len(self.table_shape)
@@ -420,7 +431,9 @@ class Linear(Polyhedron):
         self._exponents = _exponents_of(matrix)
         # One row that is mostly full is read several times as fast as a vector.
         is_full = m == 1 and 2 * matrix.nnz >= matrix.shape[1]
-        self._vector = closed(self._only_row()) if is_full else None
+        self._vector = None
+        if is_full:
+            self._vector = closed(self.rows(matrix.shape[1]).matrix.toarray().ravel())
 
     @property
     def latex(self) -> str:
@@ -434,14 +447,17 @@ class Linear(Polyhedron):
 
         return sparse.csr_array(self._parts, shape=self.shape)
 
-    @property
-    def row(self) -> Array:
-        """The coefficients of the only row in its own unit, as a vector, shape (d,)."""
-        return self._only_row() if self._vector is None else self._vector
+    def row(self, d: int) -> Row | None:
+        """Return the only row, if there is one, in its own unit."""
+        if self._vector is None:
+            # So a matrix of many rows is not made in order to count them.
+            return super().row(d) if self.shape[0] == 1 else None
+        (lower,), (upper,) = self.ends
+        return Row(self._vector, float(lower), float(upper))
 
-    def _only_row(self) -> Array:
-        row: Array = self.rows(self.shape[1]).matrix.toarray().ravel()
-        return row
+    def given_rows(self, d: int) -> LinearInequalities:
+        """Return the rows."""
+        return self.rows(d)
 
     def violation(self, f: Array) -> Array:
         """Return the largest violation of a row."""

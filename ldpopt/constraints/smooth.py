@@ -14,7 +14,7 @@ from ldpopt.constraints.absolute_sums import (
     absolute_sum_rows,
     differences_along,
 )
-from ldpopt.constraints.base import LinearInequalities, Polyhedron
+from ldpopt.constraints.base import LinearInequalities, Polyhedron, Variation
 from ldpopt.errors import InvalidInputError
 from ldpopt.expressions import in_uniform_units
 from ldpopt.printable import counted
@@ -105,6 +105,13 @@ class Smooth(Polyhedron):
             excess.append(np.abs(differences).sum(axis=-1) - bound)
         # The larger one, as everywhere: a violation is that of the worst row.
         return np.asarray(np.max(excess, axis=0).clip(min=0.0))
+
+    @property
+    def variation(self) -> Variation | None:
+        """The bound of the total variation, if no other sum is bounded."""
+        if self.total_variation is None or self.second_difference is not None:
+            return None
+        return Variation(self.order, self.total_variation)
 
     @property
     def is_in_units(self) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ldpopt import closed_form
 from ldpopt.discovery.setting import Setting
 from ldpopt.errors import InvalidInputError, LdpoptError
-from ldpopt.losses import BinomialMLE, GaussianMLE, KullbackLeibler, Loss, MultinomialMLE
+from ldpopt.losses import Loss
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths.closed_forms import closed_form_for
 
@@ -203,16 +203,7 @@ def _is_defined(loss: Loss, values: Array, setting: Setting) -> NDArray[np.bool_
 
     Shape (trials,).
     """
-    finite = np.isfinite(values).all(axis=-1)
-    if isinstance(loss, KullbackLeibler):
-        return np.asarray(finite & (values > 0).any(axis=-1))
-    if isinstance(loss, GaussianMLE):
-        assert setting.kappa is not None
-        variances = 1 + setting.kappa * values
-        return np.asarray(finite & (variances > 0).all(axis=-1))
-    if isinstance(loss, (BinomialMLE, MultinomialMLE)):
-        assert setting.oracle is not None
-        shares = setting.oracle.q + (setting.oracle.p - setting.oracle.q) * values
-        is_share = (shares >= 0) & (shares <= 1)
-        return np.asarray(finite & is_share.all(axis=-1))
-    return np.asarray(finite)
+    rows = np.asarray(np.isfinite(values).all(axis=-1))
+    # An estimate holds finite numbers alone.
+    rows[rows] = loss.is_defined(setting.estimate(values[rows]))
+    return rows

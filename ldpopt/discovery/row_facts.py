@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.constraints import Constraint, Custom, LinearInequalities
-from ldpopt.constraints.custom import StatedConstraint
+from ldpopt.constraints import Constraint, LinearInequalities
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -137,8 +136,7 @@ def _rows(constraint: Constraint, d: int) -> list[_Row]:
 
 def rows_of(constraint: Constraint, d: int) -> LinearInequalities | None:
     """Return a constraint as rows in f alone, cvxpy's too; None if it is no such set."""
-    is_custom = isinstance(constraint, Custom | StatedConstraint)
-    rows = _linear_rows(constraint, d) if is_custom else constraint.rows(d)
+    rows = _linear_rows(constraint, d) if constraint.is_cvxpy else constraint.rows(d)
     return None if rows is None or rows.auxiliary is not None else rows
 
 

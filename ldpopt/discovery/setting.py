@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form import Groups, KnownMargins
-from ldpopt.constraints import Bounds, Constraint, GroupTotals, Hierarchy, SumsTo
-from ldpopt.constraints.base import Ball
+from ldpopt.constraints import Bounds, Constraint, GroupTotals, SumsTo
+from ldpopt.constraints.base import Ball, Tree
 from ldpopt.constraints.isotonic import Isotonic, joined, order_of
 from ldpopt.discovery.row_facts import RowFacts, row_facts
 from ldpopt.errors import InvalidInputError
@@ -67,7 +67,7 @@ class Setting:
     ties
         The number of each value's class, shape (d,): values of one class are equal.
     tree
-        The ``Hierarchy`` whose nodes the values are.
+        The tree whose nodes the values are.
     count
         How many values may differ from 0.
     n, oracle, noise
@@ -88,7 +88,7 @@ class Setting:
     groups: Groups | None
     order: Isotonic | None
     ties: Index | None
-    tree: Hierarchy | None
+    tree: Tree | None
     count: int | None
     n: int | None
     oracle: PureProtocol | None
@@ -109,7 +109,7 @@ class Setting:
         # An order that the library knows is not read from its rows again.
         unordered = [part for part in problem.constraints if part.isotonic(d) is None]
         facts = row_facts(tuple(unordered), d)
-        trees = [part for part in problem.constraints if isinstance(part, Hierarchy)]
+        trees = [part.tree for part in problem.constraints if part.tree is not None]
         stated_counts = [part.largest_support for part in problem.constraints]
         counts = [count for count in stated_counts if count is not None]
         total = facts.total if region.total is None else region.total

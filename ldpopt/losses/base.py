@@ -235,6 +235,26 @@ class Structure:
         """
         return self  # type: ignore[return-value]  # a part of Loss alone
 
+    is_square: ClassVar[bool] = False
+    """Whether it is ½ Σ w_v (f_v - c_v)² with c the first array of ``data``."""
+
+    @property
+    def square_weights(self) -> Array | float:
+        """The weights w of a square."""
+        return 1.0
+
+    is_divergence: ClassVar[bool] = False
+    """Whether it is Σ f_v log(f_v / r_v), with r as ``_Divergence.data`` states it."""
+
+    overlaps: ClassVar[bool] = False
+    """Whether one value takes part in several of its kinks that values share."""
+
+    loss_of_each: Loss | None = None
+    """What it adds over several measurements, if more than their combination decides the solution.
+
+    None for a loss of one estimate, and for squares.
+    """
+
     is_penalty: ClassVar[bool] = False
     """Whether it measures f alone: over several measurements it then counts once."""
 
@@ -397,6 +417,19 @@ class Loss(EffectiveDomain, Structure, Equivalence, Adjustable):
         }
     )
 
+    _is_general = True
+    _definitions = frozenset({"value", "gradient"})
+    _statements = frozenset(
+        {
+            *("nonnegative_domain", "domain", "sublevel", "support", "lowest", "is_nonnegative"),
+            *("curvature", "bend", "sensitivity", "is_centred", "gradient_error", "enclosed"),
+            *("has_kinks", "has_shared_kinks", "kinks", "smooth_part", "smoothing", "overlaps"),
+            *("adds_over_totals", "totals", "moved", "is_penalty", "priced_chain"),
+            *("pooling", "after_pooling", "is_square", "square_weights", "is_divergence"),
+            *("is_likelihood", "family", "solved_for", "bare", "channel", "channel_weights"),
+        }
+    )
+
     __array_ufunc__ = None  # numpy would multiply a loss by each member of an array in turn
 
     takes_reports: ClassVar[bool] = False
@@ -408,6 +441,10 @@ class Loss(EffectiveDomain, Structure, Equivalence, Adjustable):
     def nonnegative_arrays(self, count: int, constants: tuple[Any, ...]) -> list[bool]:
         """Return which of the ``count`` arrays of ``data`` are never negative."""
         return [i < self.nonnegative_data for i in range(count)]
+
+    def is_defined(self, estimate: FrequencyEstimate) -> NDArray[np.bool_]:
+        """Return for which trials there is a loss, shape (...): which estimates it can be of."""
+        return np.ones(estimate.frequencies.shape[:-1], dtype=np.bool_)
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error if the loss is not defined for this estimate."""
@@ -533,17 +570,6 @@ class SeparableLoss(Loss):
         return self
 
     adds_over_values: ClassVar[bool] = True
-
-    is_square: ClassVar[bool] = False
-    """Whether it is ½ Σ w_v (f_v - c_v)² with c the first array of ``data``."""
-
-    @property
-    def square_weights(self) -> Array | float:
-        """The weights w of a square."""
-        return 1.0
-
-    is_divergence: ClassVar[bool] = False
-    """Whether it is Σ f_v log(f_v / r_v), with r as ``_Divergence.data`` states it."""
 
     @abstractmethod
     def response(

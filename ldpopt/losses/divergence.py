@@ -184,9 +184,13 @@ class KullbackLeibler(_Divergence):
         """The loss in LaTeX."""
         return r"\sum_v f_v \log \frac{f_v}{\max(\tilde f_v, 0)}"
 
+    def is_defined(self, estimate: FrequencyEstimate) -> NDArray[np.bool_]:
+        """Return which vectors have a positive value."""
+        return np.asarray(estimate.frequencies.max(axis=-1) > 0)
+
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error if a vector has no positive value."""
-        dead = np.asarray(estimate.frequencies.max(axis=-1) <= 0)
+        dead = ~self.is_defined(estimate)
         if np.any(dead):
             place = f" in {validate.trial(validate.first(dead))}" if dead.ndim else ""
             raise InvalidInputError(

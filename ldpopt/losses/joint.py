@@ -102,14 +102,14 @@ class JointLoss(Loss):
     def __init__(self, loss: Loss, sources: Sources) -> None:
         self.loss = loss
         self.sources = sources
-        self.is_square = isinstance(loss, LeastSquares) and loss.family is type(loss)
+        self.of_squares = isinstance(loss, LeastSquares) and loss.family is type(loss)
         # A prior is about the truth, of which there is one, however often it is measured.
         if isinstance(loss, PosteriorMean):
             raise InvalidInputError(
                 f"{loss!r} of several measurements would count its prior for each: fit it to their "
                 "combination, problem.solve(sources.combined())"
             )
-        if not self.is_square and not (loss.uses_noise and loss.convex):
+        if not self.of_squares and not (loss.uses_noise and loss.convex):
             raise InvalidInputError(
                 f"{loss!r} does not state what several measurements weigh: use LeastSquares(), "
                 "which weighs them by their precision, or a likelihood"
@@ -117,6 +117,11 @@ class JointLoss(Loss):
         self._terms = tuple(self._measurements())
         for term in self._terms:
             term.loss.validate_for(term.estimate)
+
+    @property
+    def loss_of_each(self) -> Loss | None:  # type: ignore[override]
+        """The loss, unless it is squares."""
+        return None if self.of_squares else self.loss
 
     def _measurements(self) -> Iterator[Term]:
         # Of a noise without a number of users the likelihood is that of a single report.
@@ -126,7 +131,7 @@ class JointLoss(Loss):
         # Measurements of the values first: solvers read the number of values off the first array.
         in_order = sorted(parts, key=lambda part: part[2] is not None)
         for source, precision, members, count in in_order:
-            if self.is_square:
+            if self.of_squares:
                 yield Term(WeightedLeastSquares(precision), source.estimate, members, 1.0)
                 continue
             # Drift adds noise that no likelihood of reports knows.
@@ -142,7 +147,7 @@ class JointLoss(Loss):
     @property
     def latex(self) -> str:
         """The loss in LaTeX."""
-        if self.is_square:
+        if self.of_squares:
             return r"\tfrac{1}{2} \sum_k \lVert A_k f - \tilde y_k \rVert^2_{\Sigma_k^{-1}}"
         share = r"\tfrac{n_k}{\sum_j n_j} " if self.loss.is_likelihood else ""
         inner = rf"\Bigl[{self.loss.latex}\Bigr]_{{f = A_k f,\, \tilde f = \tilde y_k}}"

@@ -62,6 +62,14 @@ class _Likelihood(SeparableLoss):
         # Rounding may leave a share of 0 or 1 outside by a bit.
         return np.clip(share, 0.0, 1.0, out=share)
 
+    def is_defined(self, estimate: FrequencyEstimate) -> NDArray[np.bool_]:
+        """Return which vectors are those of shares of reports."""
+        floor, slope = self.constants(estimate)
+        raw = estimate.frequencies
+        # The extremes stand for all values: every certificate of a long vector asks.
+        ends = floor + slope * np.stack([raw.min(axis=-1), raw.max(axis=-1)], axis=-1)
+        return np.asarray(_are_shares(ends).all(axis=-1))
+
     def constants(self, estimate: FrequencyEstimate) -> tuple[float, ...]:
         """Return q and p - q."""
         oracle = estimate.noise.require_protocol()
@@ -108,11 +116,7 @@ class BinomialMLE(_Likelihood):
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error unless the estimate can be raw and its oracle is known."""
-        oracle = estimate.noise.require_protocol()
-        raw = estimate.frequencies
-        # The extremes stand for all values: every certificate of a long vector asks.
-        ends = oracle.q + (oracle.p - oracle.q) * np.array([raw.min(), raw.max()])
-        if _is_outside(ends):
+        if not self.is_defined(estimate).all():
             self.shares(estimate)
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
@@ -381,16 +385,17 @@ class MultinomialMLE(_Likelihood):
         return np.asarray((probability - floor) / slope)
 
 
-def _is_outside(share: Array) -> bool:
-    """Return whether a share is not between 0 and 1; NaN is not."""
-    return not (share.min() >= -_ROUNDING and share.max() <= 1 + _ROUNDING)
+def _are_shares(numbers: Array) -> NDArray[np.bool_]:
+    """Return which numbers are between 0 and 1 but for rounding; NaN is not."""
+    return (numbers >= -_ROUNDING) & (numbers <= 1 + _ROUNDING)
 
 
 def _require_shares(share: Array, estimate: FrequencyEstimate) -> None:
     """Raise the error that names the first share of reports that cannot be one."""
-    if not _is_outside(share):
+    # The extremes are taken in half the time of a look at every share.
+    if _are_shares(np.array([share.min(), share.max()])).all():
         return
-    at = validate.first(~((share >= -_ROUNDING) & (share <= 1 + _ROUNDING)))
+    at = validate.first(~_are_shares(share))
     raise InvalidInputError(
         f"a likelihood needs raw estimates: at {validate.where(at)} "
         f"f = {estimate.frequencies[at]:g} would mean that {share[at]:.1%} of the reports "

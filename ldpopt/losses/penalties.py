@@ -239,6 +239,11 @@ class GroupNorm(_Penalty):
             np.add.at(slope.T, self.members, values.T)
         return slope
 
+    @property
+    def overlaps(self) -> bool:  # type: ignore[override]
+        """Whether a value is in two groups."""
+        return not self.disjoint
+
     def _norms(self, values: Array) -> Array:
         """Return ‖f_g‖ of all groups from the values of their members, one after the other."""
         starts = np.cumsum(self.sizes) - self.sizes

@@ -17,6 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,9 @@ class Pooling(ABC):
     """
 
     weights: Array | None = None
+
+    is_of_squares: ClassVar[bool] = False
+    """Whether the loss is squares of deviations from the data: levels are frequencies."""
 
     def __init__(self, values: Callable[[], Array]) -> None:
         self._values = values
@@ -84,6 +88,8 @@ class Pooling(ABC):
 
 class SquaresPooling(Pooling):
     """½ Σ w_v (f_v - t_v)²: means of the target, weighted."""
+
+    is_of_squares = True
 
     def __init__(self, target: Array, weights: Array | None) -> None:
         super().__init__(lambda: target)

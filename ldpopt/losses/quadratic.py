@@ -279,6 +279,11 @@ class GaussianMLE(SeparableLoss):
         """True: the model is that of raw estimates."""
         return True
 
+    def is_defined(self, estimate: FrequencyEstimate) -> NDArray[np.bool_]:
+        """Return for which vectors all variances that the model states are positive."""
+        growth = estimate.noise.kappa * estimate.frequencies
+        return np.asarray((1 + growth).min(axis=-1) > 0)
+
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error if the noise is unknown or the model's variance would be negative."""
         check_weighted_domain(estimate.frequencies, estimate.noise.kappa)

@@ -48,6 +48,9 @@ _LOSSES: dict[str, losses.Loss] = {
     "PosteriorMean": losses.PosteriorMean(priors.PowerLaw(1.5, _N)),
 }
 
+# The losses for reports that support one value each, as those of GRR.
+_OF_SINGLE_VALUES = frozenset({"MultinomialMLE"})
+
 _MORE_LOSSES: dict[str, losses.Loss] = {
     "NormalisedGaussianMLE": losses.NormalisedGaussianMLE(),
     "HardThreshold": losses.HardThreshold(0.01),
@@ -213,8 +216,7 @@ def coverage(*, up_to: int = 3, every: bool = False) -> Coverage:
     of_single = _estimate(oracles.GRR(1.0, _D))
     cells = []
     for name, loss in chosen.items():
-        # Each of GRR's reports supports one value, as the multinomial likelihood asks.
-        estimate = of_single if isinstance(loss, losses.MultinomialMLE) else plain
+        estimate = of_single if name in _OF_SINGLE_VALUES else plain
         for names in _sets(kinds, size):
             cells.append(_cell(name, loss, names, [kinds[kind] for kind in names], estimate))
     return Coverage(tuple(cells))

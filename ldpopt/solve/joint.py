@@ -46,7 +46,7 @@ def _joint(loss: Loss, sources: Sources, *, is_alone: bool = False) -> Loss:
     joint = JointLoss(loss, sources)
     if not sources.is_plain:
         return joint
-    if joint.is_square:
+    if joint.of_squares:
         weights = sources.own_precision
         # The plain loss has more closed forms.
         has_one_weight = is_alone and np.ptp(weights) == 0
@@ -62,8 +62,9 @@ def require_combinable(loss: Loss) -> None:
     Of squares it alone does, and its noise is known.
     """
     for _, term in loss.leaves():
-        if isinstance(term, JointLoss) and not term.is_square:
+        if term.loss_of_each is not None:
             raise InvalidInputError(
                 "the combination of several measurements, whose noise is known, does not decide "
-                f"what {term.loss!r} finds: use LeastSquares(), which weighs each by its precision"
+                f"what {term.loss_of_each!r} finds: use LeastSquares(), which weighs each by its "
+                "precision"
             )

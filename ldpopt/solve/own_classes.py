@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.adjustable import is_from_outside
 from ldpopt.constraints import Constraint
 from ldpopt.errors import InvalidInputError, users_code
 from ldpopt.estimate import FrequencyEstimate
@@ -41,15 +42,11 @@ def check_own_classes(
         If the code of a class raises an error.
     """
     for _, leaf in loss.leaves():
-        if _is_own(leaf):
+        if is_from_outside(type(leaf)):
             _check_loss(leaf, start)
     for constraint in constraints:
-        if _is_own(constraint):
+        if is_from_outside(type(constraint)):
             _check_constraint(constraint, start.d)
-
-
-def _is_own(part: Loss | Constraint) -> bool:
-    return type(part).__module__.partition(".")[0] != "ldpopt"
 
 
 def _check_loss(loss: Loss, start: FrequencyEstimate) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import progress, validate
-from ldpopt.constraints import Constraint, Custom
+from ldpopt.constraints import Constraint
 from ldpopt.errors import (
     InvalidInputError,
     InvalidTypeError,
@@ -183,7 +183,7 @@ class Problem(_WithForms):
 
         problem: Formulation = self
         # A function of the user may need more values, and is refused below under its own name.
-        if self.varies and not any(isinstance(part, Custom) for part in self.constraints):
+        if self.varies and not any(part.is_cvxpy for part in self.constraints):
             # What constraints state of themselves depends on no estimate, where they state rows.
             problem = self.at(None)
         return conditions_of(problem, usual_path(self, self._planner))

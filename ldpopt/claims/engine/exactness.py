@@ -58,7 +58,8 @@ class ExactRecord:
         if type(problem.loss) not in _RATIONAL or not problem.convex:
             return cls()
         if not is_box:
-            if isinstance(problem.loss, GaussianMLE) or estimate.d > _LARGEST:
+            # Of variances that grow with f the minimisers beside rows are not rational.
+            if problem.loss.uses_noise or estimate.d > _LARGEST:
                 return cls()
             estimate = estimate[:_PER_STACK]
             points = points[:_PER_STACK]

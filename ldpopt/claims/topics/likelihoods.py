@@ -32,6 +32,7 @@ Array = NDArray[np.float64]
 
 _MANY_USERS = 1_000_000  # as in N's evaluation
 _FEW_USERS = 10_000
+_APPROXIMATE = GaussianMLE()
 _NEAR = 1e-4  # nats: EM takes some thousand steps to it, and ten times as many to a tenth of it
 
 
@@ -48,8 +49,8 @@ class Setting:
 def _settings() -> list[Setting]:
     # N's own size, which its sentence is about.
     d = 1_024
-    grr_losses = (MultinomialMLE(), GaussianMLE())
-    independent_losses = (BinomialMLE(), GaussianMLE())
+    grr_losses = (MultinomialMLE(), _APPROXIMATE)
+    independent_losses = (BinomialMLE(), _APPROXIMATE)
     return [
         Setting("OUE", OUE(epsilon=1.0, d=d), _MANY_USERS, independent_losses),
         Setting("OLH", OLH(epsilon=1.0, d=d), _MANY_USERS, independent_losses),
@@ -137,7 +138,7 @@ def exact_mle(instances: InstanceSet) -> Finding:
         for loss in setting.losses:
             excess = excess_over_norm_sub(setting, loss, rng, trials)
             # The approximate likelihood is shown beside the exact one.
-            is_exact = not isinstance(loss, GaussianMLE)
+            is_exact = loss is not _APPROXIMATE
             name = f"exact {loss!r}" if is_exact else repr(loss)
             evidence[f"{setting.name}, {name}: MSE above Norm-Sub's"] = str(excess)
             if setting.n == _FEW_USERS:

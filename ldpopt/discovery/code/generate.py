@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt.closed_form import with_margins
-from ldpopt.constraints import Constraint, Hierarchy, Linear, Near
+from ldpopt.constraints import Constraint, Linear, Near
 from ldpopt.discovery.code.kernels import kernels_of
 from ldpopt.discovery.code.languages import LANGUAGES
 from ldpopt.discovery.code.steps import Step, steps_of
@@ -262,7 +262,7 @@ def _names_of(problem: Formulation, start: FrequencyEstimate) -> list[str] | Non
     root = _ROOTS.get(problem.loss.bare.family)
     if root is None:
         return None
-    if any(isinstance(constraint, Hierarchy) for constraint in problem.constraints):
+    if any(constraint.tree is not None for constraint in problem.constraints):
         # Two passes solve a tree of least squares, and nothing beside it.
         is_plain = root == "level" and len(problem.constraints) == 1
         return ["tree passes"] if is_plain else None

@@ -188,7 +188,7 @@ def _topological(parents: Array) -> Array:
 
 
 def _pool_in_mean(setting: Setting, by_group: bool) -> list[Step]:
-    if not isinstance(setting.loss, GaussianMLE) or setting.kappa is None:
+    if setting.loss.family is not GaussianMLE or setting.kappa is None:
         raise UnsupportedProblemError(
             f"code for pooling in the mean of {setting.loss!r} is not written: only GaussianMLE() "
             "has it, and losses that pool by plain means"

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form.parts import absolute_sum, parts_of
 from ldpopt.closed_form.rows import is_long
-from ldpopt.constraints import Constraint, Linear, Near
+from ldpopt.constraints import Constraint
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.acceptance.quick_gap import inner
 from ldpopt.solve.certificate.bounds.dual import EPS
@@ -70,7 +70,7 @@ def slope_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     if region.total is None or not is_simplex or len(region.tied) > 1 or not loss.convex:
         return None
     cut = region.tied[0] if region.tied else None
-    if cut is not None and cut.ball is None and not _is_one_row(cut):
+    if cut is not None and cut.ball is None and cut.row(d) is None:
         return None
     slope = slope_of(loss, start, point)
     above = point if region.lower_is_zero else point - region.lower
@@ -95,12 +95,6 @@ def _sized(gap: Array, terms: Array) -> SizedGap:
     return SizedGap(np.where(np.isfinite(gap), np.maximum(gap, 0.0), np.inf), terms)
 
 
-def _is_one_row(constraint: Constraint) -> bool:
-    """Return whether a constraint is one row of coefficients, in which no other variable is."""
-    # Of the very type: a class derived from it may state another set.
-    return type(constraint) is Linear and constraint.shape[0] == 1
-
-
 def _roundings(d: int) -> float:
     """Return what a sum of d products is known to, relative to that of their sizes."""
     return (16 + math.sqrt(d)) * EPS
@@ -123,7 +117,7 @@ def _facing(cut: Constraint, f: Array) -> _Facing:
     if ball is not None:
         normal = normal_of(ball, f, _EQUAL * np.abs(f).max(axis=-1, keepdims=True))
         return _Facing(normal, lambda vector: plain_slack(ball, normal, vector, f))
-    row = _row_at(cast("Linear", cut), f)
+    row = _row_at(cut, f)
     normal = Normal(row.sign[..., None] * row.coefficients, np.zeros(f.shape, dtype=np.bool_), 0.0)
     return _Facing(normal, lambda _: row.distance, row.is_equation)
 
@@ -140,10 +134,11 @@ class _Row(NamedTuple):
     is_equation: bool
 
 
-def _row_at(cut: Linear, f: Array) -> _Row:
+def _row_at(cut: Constraint, f: Array) -> _Row:
     """Return the side of a row that f is nearer to."""
-    coefficients = cut.row
-    (lower,), (upper,) = cut.ends
+    row = cut.row(f.shape[-1])
+    assert row is not None  # slope_gap takes no other set without a ball
+    coefficients, lower, upper = row
     value = f @ coefficients
     below = value - lower
     above = upper - value
@@ -221,7 +216,7 @@ def _long_facing(cut: Constraint, f: Array, some: Array) -> _LongFacing:
 
     ball = cut.ball
     if ball is None:
-        row = _row_at(cast("Linear", cut), f)
+        row = _row_at(cut, f)
         rule = normal_kernels.rule(normal_kernels.GIVEN, row.coefficients, float(row.sign))
         return _LongFacing(rule, lambda *_: float(row.distance), row.is_equation)
     reference = ball.reference
@@ -324,8 +319,7 @@ def _bound_of_long(
         excess = turned.mass - left
         gap = turned.rise - turned.lowest * left + paid + (level + mu * middle) * excess
     bound = _sized(np.asarray(gap), np.asarray(turned.terms))
-    # A class derived from it may measure its violation in a way of its own.
-    if facing.distance is None or type(cut) is not Near:
+    if facing.distance is None or cut.ball is None:
         return bound
-    beyond = np.maximum(facing.distance(turned) - cut.radius, 0.0)
+    beyond = np.maximum(facing.distance(turned) - cut.ball.radius, 0.0)
     return bound._replace(measured=Measured(cut, np.asarray(beyond)))

@@ -49,7 +49,8 @@ from numpy.typing import NDArray
 from ldpopt.closed_form import Groups
 from ldpopt.closed_form.parts import absolute_sum
 from ldpopt.closed_form.rows import is_long
-from ldpopt.constraints import Constraint, GroupTotals, Hierarchy
+from ldpopt.constraints import Constraint
+from ldpopt.constraints.base import Tree
 from ldpopt.constraints.isotonic import ForestOrder, PartialOrder
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.acceptance.quick_gap import Moments, plane_gap, slope_and_product, smallest
@@ -101,10 +102,8 @@ def _has_zeros(region: Region, d: int) -> bool:
 
 def _is_covered(constraint: Constraint, d: int) -> bool:
     """Return whether a constraint is an order, a hierarchy or disjoint groups."""
-    # Of the very type: a class derived from it may state another set.
-    is_hierarchy = type(constraint) is Hierarchy
     has_groups = constraint.disjoint_groups(d) is not None
-    return is_hierarchy or has_groups or constraint.isotonic(d) is not None
+    return constraint.tree is not None or has_groups or constraint.isotonic(d) is not None
 
 
 def _slope_in_order(
@@ -236,9 +235,7 @@ def _groups_gap(
     rise, missed = rises(*rows, of_value, whole.totals, groups.number, caps)
     gap = np.maximum(rise, 0.0).reshape(product.shape)
     (member,) = region.tied
-    # A class derived from it may measure its violation in a way of its own.
-    is_plain = type(member) is GroupTotals
-    measured = Measured(member, missed.reshape(product.shape)) if is_plain else None
+    measured = Measured(member, missed.reshape(product.shape))
     return SizedGap(gap, _terms(gap, product, slope, point), measured)
 
 
@@ -246,7 +243,7 @@ def _hierarchy_gap(
     formulation: Formulation,
     start: FrequencyEstimate,
     point: Array,
-    tree: Hierarchy,
+    tree: Tree,
     region: Region,
 ) -> SizedGap | None:
     """Return the bound on a hierarchy, in terms of its leaves."""
@@ -288,7 +285,7 @@ def _hierarchy_gap(
 
 _BOUNDS: Mapping[type, Callable[..., SizedGap | None]] = {
     Groups: _groups_gap,
-    Hierarchy: _hierarchy_gap,
+    Tree: _hierarchy_gap,
     ForestOrder: _forest_gap,
     PartialOrder: _pairs_gap,
 }

@@ -353,10 +353,7 @@ def _terms(loss: Loss) -> list[tuple[float, Loss]]:
 
 def are_known(loss: Loss) -> bool:
     """Return whether the slopes of all shared kinks of a loss are among those here."""
-    return all(
-        type(term) in _FAMILIES and not (isinstance(term, GroupNorm) and not term.disjoint)
-        for _, term in _terms(loss)
-    )
+    return all(type(term) in _FAMILIES and not term.overlaps for _, term in _terms(loss))
 
 
 def shared_kinks_of(

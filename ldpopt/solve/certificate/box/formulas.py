@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,16 +133,14 @@ def _of_squares(_: Loss, point: Point) -> Formula:
     return Formula(SQUARES, target, target, ROUNDINGS, 0.0, _NO_NUMBERS)
 
 
-def _of_weighted_squares(loss: Loss, point: Point) -> Formula:
-    assert isinstance(loss, WeightedLeastSquares)
+def _of_weighted_squares(loss: WeightedLeastSquares, point: Point) -> Formula:
     target = point.estimate.frequencies
     return Formula(WEIGHTED_SQUARES, target, loss.weights, ROUNDINGS, 0.0, _NO_NUMBERS)
 
 
-def _of_huber(loss: Loss, point: Point) -> Formula:
-    delta = cast("Huber", loss).delta
+def _of_huber(loss: Huber, point: Point) -> Formula:
     target = point.estimate.frequencies
-    numbers = (delta, point.lower, point.upper, 0.0, 0.0)
+    numbers = (loss.delta, point.lower, point.upper, 0.0, 0.0)
     return Formula(HUBER, target, target, ROUNDINGS, 0.0, numbers)
 
 
@@ -165,9 +163,8 @@ def _of_variances(_: Loss, point: Point) -> Formula | None:
     return Formula(VARIANCES, target, target, roundings, 0.0, (a, b, factor, 0.0, 0.0))
 
 
-def _of_counts(loss: Loss, point: Point) -> Formula | None:
+def _of_counts(loss: BinomialMLE | MultinomialMLE, point: Point) -> Formula | None:
     """Return the formula of a likelihood of support counts."""
-    assert isinstance(loss, BinomialMLE | MultinomialMLE)
     floor, slope = loss.constants(point.estimate)
     ends = np.array([point.smallest, point.largest])
     probabilities = floor + slope * ends
@@ -193,9 +190,8 @@ def _curvature_at(slope: float, probability: float) -> float:
     return LOWERED * (slope / probability) ** 2
 
 
-def _of_divergence(loss: Loss, point: Point) -> Formula | None:
+def _of_divergence(loss: KullbackLeibler | KLTo | Entropy, point: Point) -> Formula | None:
     """Return the formula of a divergence, which needs a logarithm per value."""
-    assert isinstance(loss, KullbackLeibler | KLTo | Entropy)
     # Below 0 the loss is infinite, and numbers that are all 0 have no curvature to state.
     if point.smallest < 0 or point.upper <= 0:
         return None
@@ -214,7 +210,7 @@ def _of_divergence(loss: Loss, point: Point) -> Formula | None:
     return Formula(LOGARITHMS, logs, reference, _OF_LOGARITHM, _OF_LOGARITHM, numbers)
 
 
-_FORMULAS: Mapping[type[Loss], Callable[[Loss, Point], Formula | None]] = {
+_FORMULAS: Mapping[type[Loss], Callable[[Any, Point], Formula | None]] = {
     LeastSquares: _of_squares,
     WeightedLeastSquares: _of_weighted_squares,
     GaussianMLE: _of_variances,

@@ -14,6 +14,7 @@ doubles being rationals, so is ρ.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses import GaussianMLE
+from ldpopt.losses import GaussianMLE, LeastSquares, Loss, WeightedLeastSquares
 from ldpopt.solve.certificate.exact.rationals import (
     Integers,
     in_last_places,
@@ -147,7 +148,6 @@ def program(
     formulation: Formulation, start: FrequencyEstimate, point: Array, region: Region
 ) -> Program | str:
     """Return the program of one trial in integers, or the reason why there is none."""
-    loss = formulation.loss
     has_lower = np.isfinite(region.lower)
     has_upper = np.isfinite(region.upper)
     (target, values, lower, upper, total), e = integers(
@@ -167,24 +167,31 @@ def program(
         "total": None if region.total is None else int(total[()]),
         "e": e,
     }
-    if isinstance(loss, GaussianMLE):
-        return _gaussian_program(parts, start)
+    return _PROGRAMS[type(formulation.loss)](parts, formulation.loss, start)
+
+
+def _squares_program(
+    parts: dict[str, Any], loss: LeastSquares | WeightedLeastSquares, _: FrequencyEstimate
+) -> Program:
+    """Return the program of squares with weights or without."""
     weights = None
     digits = 0
-    if loss.weights is not None:  # type: ignore[attr-defined]  # of both losses of squares
-        (weights,), digits = integers(loss.weights)  # type: ignore[attr-defined]
+    if loss.weights is not None:
+        (weights,), digits = integers(loss.weights)
     return Program(
         **parts,
         weights=weights,
         spread=1,
         growth=0,
         # One more for the factor ½.
-        scale=2 * e + digits + 1,
+        scale=2 * parts["e"] + digits + 1,
         is_gaussian=False,
     )
 
 
-def _gaussian_program(parts: dict[str, Any], start: FrequencyEstimate) -> Program | str:
+def _gaussian_program(
+    parts: dict[str, Any], _: GaussianMLE, start: FrequencyEstimate
+) -> Program | str:
     """Return the program of squares over variances a + b f, or the reason why there is none."""
     (a, b), digits = integers(start.noise.a, start.noise.b)
     growths = {int(number) for number in np.ravel(b)}
@@ -202,6 +209,14 @@ def _gaussian_program(parts: dict[str, Any], start: FrequencyEstimate) -> Progra
         scale=e - digits,
         is_gaussian=True,
     )
+
+
+_PROGRAMS: Mapping[type[Loss], Callable[..., Program | str]] = {
+    LeastSquares: _squares_program,
+    WeightedLeastSquares: _squares_program,
+    GaussianMLE: _gaussian_program,
+}
+"""What states the program of each loss. A class of a user may change what a loss means."""
 
 
 def solved(problem: Program) -> tuple[Parameter, Sides] | str:

@@ -8,7 +8,7 @@ their minimisers are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,8 +31,13 @@ Array = NDArray[np.float64]
 Prove = Callable[[Formulation, FrequencyEstimate, Array, Region], exact_box.Exact]
 """From a problem, one estimate, one vector and the region of the problem to what is proved."""
 
-_SQUARES = (LeastSquares, WeightedLeastSquares)
-_ON_BOXES = (*_SQUARES, GaussianMLE, *likelihoods.LOSSES)
+_ON_BOXES: Mapping[type[Loss], Prove] = {
+    LeastSquares: exact_box.exact,
+    WeightedLeastSquares: exact_box.exact,
+    GaussianMLE: exact_box.exact,
+    **dict.fromkeys(likelihoods.LOSSES, likelihoods.exact),
+}
+"""What proves each loss on bounds and totals. A class of a user may change what a loss means."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -150,12 +155,12 @@ def _method(formulation: Formulation, start: FrequencyEstimate) -> Prove:
     d = start.d
     _require_known_parts(formulation)
     if formulation.region(d).is_box:
-        if not isinstance(loss, likelihoods.LOSSES):
-            return exact_box.exact
-        # An error now if it is missing, not in the first trial.
-        likelihoods.library()
-        return likelihoods.exact
-    if not _is_plain(loss, start):
+        prove = _ON_BOXES[type(loss)]
+        if prove is likelihoods.exact:
+            # An error now if it is missing, not in the first trial.
+            likelihoods.library()
+        return prove
+    if exact_rows.weights_of(formulation, start) is None:
         raise UnsupportedProblemError(
             f"an exact certificate of {loss!r} takes bounds and one total, not "
             f"{formulation.statement}: leave out exact=True"
@@ -170,7 +175,6 @@ def _method(formulation: Formulation, start: FrequencyEstimate) -> Prove:
 
 def _require_known_parts(formulation: Formulation) -> None:
     """Raise an error unless the loss has exact certificates and the set is convex."""
-    # A class of a user may change what a loss of this library means.
     if type(formulation.loss) not in _ON_BOXES:
         names = ", ".join(kind.__name__ for kind in _ON_BOXES)
         raise UnsupportedProblemError(
@@ -182,10 +186,3 @@ def _require_known_parts(formulation: Formulation) -> None:
         raise UnsupportedProblemError(
             f"an exact certificate takes convex sets, and {wrong!r} is none: leave out exact=True"
         )
-
-
-def _is_plain(loss: Loss, start: FrequencyEstimate) -> bool:
-    """Return whether a loss is a sum of squares whose weights do not depend on f."""
-    if isinstance(loss, _SQUARES):
-        return True
-    return isinstance(loss, GaussianMLE) and not np.any(start.noise.b)

@@ -7,7 +7,7 @@ these rows is the minimiser is decided by the KKT conditions, in fractions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses import GaussianMLE
+from ldpopt.losses import GaussianMLE, LeastSquares, Loss, WeightedLeastSquares
 from ldpopt.solve.certificate.exact.box import Exact
 from ldpopt.solve.certificate.exact.rationals import in_last_places, nearest_double, rounded_up
 from ldpopt.solve.certificate.polyhedra import polyhedron
@@ -102,7 +102,9 @@ def exact(
     """
     system = rows_of(formulation, region, len(point))
     assert system is not None
-    weights, factor = weights_of(formulation, start)
+    squares = weights_of(formulation, start)
+    assert squares is not None
+    weights, factor = squares
     target = [Fraction(float(value)) for value in start.frequencies]
     here = [Fraction(float(value)) for value in point]
     bounds = Rows([], [_bound(x) for x in region.lower], [_bound(x) for x in region.upper])
@@ -516,12 +518,34 @@ def _side(
     return 1 if upper is not None and height > upper else None
 
 
-def weights_of(formulation: Formulation, start: FrequencyEstimate) -> tuple[Vector, Fraction]:
-    """Return w and the factor of factor Σ w (f - f̃)², for a loss of that form."""
+def weights_of(
+    formulation: Formulation, start: FrequencyEstimate
+) -> tuple[Vector, Fraction] | None:
+    """Return w and the factor of factor Σ w (f - f̃)²; None for a loss of another form."""
     loss: Any = formulation.loss
-    if isinstance(loss, GaussianMLE):
-        variances = np.broadcast_to(np.asarray(start.noise.a), (start.d,))
-        return [1 / Fraction(float(variance)) for variance in variances], Fraction(1)
+    weights = _WEIGHTS.get(type(loss))
+    return None if weights is None else weights(loss, start)
+
+
+def _of_squares(
+    loss: LeastSquares | WeightedLeastSquares, start: FrequencyEstimate
+) -> tuple[Vector, Fraction]:
     if loss.weights is None:
         return [Fraction(1)] * start.d, Fraction(1, 2)
     return [Fraction(float(weight)) for weight in loss.weights], Fraction(1, 2)
+
+
+def _of_variances(_: GaussianMLE, start: FrequencyEstimate) -> tuple[Vector, Fraction] | None:
+    # Of variances that grow with f the loss is no square.
+    if np.any(start.noise.b):
+        return None
+    variances = np.broadcast_to(np.asarray(start.noise.a), (start.d,))
+    return [1 / Fraction(float(variance)) for variance in variances], Fraction(1)
+
+
+_WEIGHTS: Mapping[type[Loss], Callable[..., tuple[Vector, Fraction] | None]] = {
+    LeastSquares: _of_squares,
+    WeightedLeastSquares: _of_squares,
+    GaussianMLE: _of_variances,
+}
+"""What returns the weights of each loss. A class of a user may change what a loss means."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ldpopt.closed_form import KnownMargins, Margin
 from ldpopt.closed_form.parts import absolute_sum
-from ldpopt.constraints import Constraint, Margins
+from ldpopt.constraints import Constraint
 from ldpopt.solve.certificate.bounds.dual import EPS, usable
 from ldpopt.solve.certificate.prices.variation_prices import Prices
 
@@ -26,31 +26,21 @@ def margins_of(constraints: Sequence[Constraint], d: int | None) -> KnownMargins
 
     The total of all cells is the margin of no axes.
     """
-    # Of the very type: a class derived from it may state another set.
-    stated = [one for one in constraints if type(one) is Margins]
-    shapes = {one.table_shape for one in stated}
+    of_each = [one.margins for one in constraints]
+    shapes = {margins.shape for margins in of_each if margins is not None}
     if len(shapes) != 1:
         return None
     (shape,) = shapes
-    margins = []
-    for one in constraints:
-        if type(one) is Margins:
-            margins.append(_margin_of(one))
+    margins: list[Margin] = []
+    for one, of_one in zip(constraints, of_each, strict=True):
+        if of_one is not None:
+            margins += of_one.margins
             continue
         total = one.total(d)
         if total is None:
             return None
         margins.append(Margin((), np.full([1] * len(shape), total)))
     return KnownMargins(shape, tuple(margins))
-
-
-def _margin_of(stated: Margins) -> Margin:
-    """Return a margin with its axes in the table's order."""
-    axes = tuple(sorted(stated.axes))
-    lengths = [stated.table_shape[axis] for axis in stated.axes]
-    sums = stated.totals.reshape(lengths).transpose(np.argsort(stated.axes))
-    kept = [length if axis in axes else 1 for axis, length in enumerate(stated.table_shape)]
-    return Margin(axes, sums.reshape(kept))
 
 
 def margin_prices(margins: KnownMargins, f: Array, slope: Array) -> Prices:

@@ -14,8 +14,8 @@ and p·(f - s) is at most the sum of the multipliers times the distances of f to
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ldpopt.closed_form import Groups, KnownMargins
 from ldpopt.closed_form.parts import absolute_sum, parts_of
 from ldpopt.closed_form.rows import is_long
-from ldpopt.constraints import Hierarchy, Smooth
+from ldpopt.constraints.base import Tree, Variation
 from ldpopt.constraints.isotonic import ForestOrder, Isotonic, PartialOrder, TopSetOrder, joined
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.bounds.competitors import domain_of, reach, stated, within_sublevel
@@ -41,7 +41,7 @@ from ldpopt.solve.formulation import Formulation
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-Structure = Isotonic | Groups | Hierarchy | Smooth | KnownMargins | FewRows | Equations
+Structure = Isotonic | Groups | Tree | Variation | KnownMargins | FewRows | Equations
 
 # So that a vector of zeros has a logarithm.
 _SMALLEST = 1e-200
@@ -140,15 +140,17 @@ def structure_of(formulation: Formulation, d: int) -> Structure | None:
     totals = [c for c in formulation.constraints if c.total(d) is not None]
     orders = [order for order in (c.isotonic(d) for c in tied) if order is not None]
     if orders and len(orders) == len(tied):
-        return joined(orders, d)
+        order = joined(orders, d)
+        # A user's order may be one of trees as well.
+        return order if order is None or order.forest is None else order.forest
     if len(tied) == 1:
         (member,) = tied
-        # Of the very types: a class derived from one may state another set. All nodes of a tree
-        # together have no total that means anything, so that one makes it a set of equations.
-        if type(member) is Smooth:
-            return member
-        if type(member) is Hierarchy and not totals:
-            return member
+        if member.variation is not None:
+            return member.variation
+        # All nodes of a tree together have no total that means anything, so that one makes it a
+        # set of equations.
+        if member.tree is not None and not totals:
+            return member.tree
         groups = member.disjoint_groups(d)
         if groups is not None:
             return groups
@@ -166,30 +168,10 @@ def structure_of(formulation: Formulation, d: int) -> Structure | None:
     return equations_of([*tied, *totals], d)
 
 
-def _prices(structure: Structure, point: _Point, enough: Array | float) -> Iterator[Prices]:
-    """Yield prices for a structure; none for orders with equal values, and for other bounds."""
-    if isinstance(structure, Smooth):
-        yield from _of_variation(structure, point, enough)
-        return
-    prices: Prices | None = None
-    if isinstance(structure, Groups):
-        prices = _of_groups(structure, point)
-    elif isinstance(structure, KnownMargins):
-        prices = margin_prices(structure, point.f, point.slope)
-    elif isinstance(structure, FewRows):
-        prices = row_prices(structure, point.f, point.slope, point.bounds)
-    elif isinstance(structure, Equations):
-        prices = equation_prices(structure, point.f, point.slope, point.bounds)
-    elif isinstance(structure, Hierarchy):
-        prices = _of_hierarchy(structure, point)
-    elif isinstance(structure, TopSetOrder):
-        prices = _of_top_set(structure, point)
-    elif isinstance(structure, PartialOrder):
-        prices = None if structure.has_equal_values else _of_partial_order(structure, point)
-    elif structure.forest is not None and len(structure.forest.parents) == point.f.shape[-1]:
-        prices = _of_order(structure.forest, point)
-    if prices is not None:
-        yield prices
+def _prices(structure: Structure, point: _Point, enough: Array | float) -> Iterable[Prices]:
+    """Return prices for a structure; none for orders with equal values, and for other bounds."""
+    prices = _PRICES.get(type(structure))
+    return () if prices is None else prices(structure, point, enough)
 
 
 def _price_of_total(point: _Point) -> tuple[Array, Array]:
@@ -210,6 +192,16 @@ def _price_of_total(point: _Point) -> tuple[Array, Array]:
     excess = np.abs(size - point.total)
     error = error + 2 * EPS * (excess + abs(point.total))
     return price[:, None], np.abs(price) * (excess + error)
+
+
+def _of_forest_order(order: ForestOrder, point: _Point, _: Array | float) -> list[Prices]:
+    """Return the prices of an order of trees; none where some of its nodes are several values."""
+    return [_of_order(order, point)] if len(order.parents) == point.f.shape[-1] else []
+
+
+def _of_other_order(order: PartialOrder, point: _Point, _: Array | float) -> list[Prices]:
+    """Return the prices of any other order; none where it makes values equal."""
+    return [] if order.has_equal_values else [_of_partial_order(order, point)]
 
 
 def _of_order(order: ForestOrder, point: _Point) -> Prices:
@@ -373,19 +365,17 @@ def _of_top_set(top: TopSetOrder, point: _Point) -> Prices:
     return Prices(prices, errors, cost)
 
 
-def _of_variation(smooth: Smooth, point: _Point, enough: Array | float) -> Iterator[Prices]:
-    """Yield prices where total variation along all values is bounded, and nothing else is."""
-    if smooth.total_variation is None or smooth.second_difference is not None:
+def _of_variation(variation: Variation, point: _Point, enough: Array | float) -> Iterator[Prices]:
+    """Yield prices where total variation along all values is bounded."""
+    if variation.order is not None and len(variation.order) < point.f.shape[-1]:
         return
-    if smooth.order is not None and len(smooth.order) < point.f.shape[-1]:
-        return
-    order = np.arange(point.f.shape[-1]) if smooth.order is None else smooth.order
+    order = np.arange(point.f.shape[-1]) if variation.order is None else variation.order
     back = np.argsort(order)
     f = point.f[:, order]
     slope = point.slope[:, order]
     freedom = point.freedom[:, order]
     for near in distances(enough):
-        along = variation_prices(f, slope, freedom, smooth.total_variation, point.total, near)
+        along = variation_prices(f, slope, freedom, variation.bound, point.total, near)
         yield along._replace(price=along.price[:, back], error=along.error[:, back])
 
 
@@ -439,7 +429,7 @@ def _held_prices(groups: Groups, point: _Point) -> Array:
     return price
 
 
-def _of_hierarchy(tree: Hierarchy, point: _Point) -> Prices:
+def _of_hierarchy(tree: Tree, point: _Point) -> Prices:
     """Return the prices of a hierarchy, whose nodes are the sums of their children."""
     from ldpopt.solve.certificate.prices.tree_prices import tree_multipliers
 
@@ -461,3 +451,17 @@ def _of_hierarchy(tree: Hierarchy, point: _Point) -> Prices:
     largest = np.max(np.abs(point.f), axis=-1, keepdims=True)
     missed = np.abs(point.f - sums) + (children + 2) ** 2 * EPS * largest
     return Prices(price, error, products + np.sum(np.abs(multipliers) * missed, axis=-1))
+
+
+_PRICES: Mapping[type, Callable[[Any, _Point, Array | float], Iterable[Prices]]] = {
+    Variation: _of_variation,
+    Groups: lambda groups, point, _: [_of_groups(groups, point)],
+    KnownMargins: lambda margins, point, _: [margin_prices(margins, point.f, point.slope)],
+    FewRows: lambda rows, point, _: [row_prices(rows, point.f, point.slope, point.bounds)],
+    Equations: lambda rows, point, _: [equation_prices(rows, point.f, point.slope, point.bounds)],
+    Tree: lambda tree, point, _: [_of_hierarchy(tree, point)],
+    TopSetOrder: lambda top, point, _: [_of_top_set(top, point)],
+    PartialOrder: _of_other_order,
+    ForestOrder: _of_forest_order,
+}
+"""What returns the prices of each structure, from (structure, point, enough)."""

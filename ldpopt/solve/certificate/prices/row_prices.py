@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form.rows import is_long, locked_rows, locked_vector
-from ldpopt.constraints import Constraint, Linear
+from ldpopt.constraints import Constraint
 from ldpopt.solve.certificate.bounds.dual import EPS, usable
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.prices.variation_prices import Prices
@@ -48,17 +48,18 @@ class FewRows(NamedTuple):
 
 
 def few_rows_of(tied: Sequence[Constraint], total: float | None, d: int) -> FewRows | None:
-    """Return the rows of ``Linear`` constraints, and of the total, of many values; else None.
+    """Return rows that are given one by one, and the total, of many values; else None.
 
     Any other constraint, more than ``_MOST_ROWS`` rows, or few values, are None.
     """
-    # Of the very type: a class derived from it may state another set.
-    stated = [one for one in tied if type(one) is Linear]
-    totals = [] if total is None else [total]
-    number = sum(one.shape[0] for one in stated) + len(totals)
-    if len(stated) < len(tied) or number > _MOST_ROWS or not is_long(d):
+    if not is_long(d):
         return None
-    parts = [one.rows(d) for one in stated]
+    given = [one.given_rows(d) for one in tied]
+    parts = [rows for rows in given if rows is not None]
+    totals = [] if total is None else [total]
+    number = sum(len(one.lower) for one in parts) + len(totals)
+    if len(parts) < len(tied) or number > _MOST_ROWS:
+        return None
     matrix = np.concatenate([one.matrix.toarray() for one in parts] + [np.ones((len(totals), d))])
     lower = np.concatenate([*(one.lower for one in parts), totals])
     upper = np.concatenate([*(one.upper for one in parts), totals])

@@ -22,6 +22,7 @@ from ldpopt.solve.paths.closed_forms.registry import (
     Match,
     solves,
     solves_family,
+    solves_family_of,
     solves_on_boxes,
 )
 
@@ -35,6 +36,7 @@ __all__ = [
     "solve_one_root",
     "solves",
     "solves_family",
+    "solves_family_of",
     "solves_on_boxes",
 ]
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form.brackets import End, bracketed_root
-from ldpopt.constraints import Constraint, Smooth
+from ldpopt.constraints import Constraint
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import KLTo, L1To, LeastSquares, Loss, TotalVariation
 from ldpopt.losses.targets import FromReference
@@ -24,7 +24,7 @@ from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths.closed_forms.ball_roots import BallRoots, ball_roots
 from ldpopt.solve.paths.closed_forms.lookup import closed_form_for
 from ldpopt.solve.paths.closed_forms.one_root import has_own_minima, is_strictly_convex
-from ldpopt.solve.paths.closed_forms.penalties import added_squares, towards_reference
+from ldpopt.solve.paths.closed_forms.penalties import added_squares, squares_and_penalty
 from ldpopt.solve.paths.closed_forms.registry import Match, solves_family
 from ldpopt.solve.paths.closed_forms.variation import smoothed
 
@@ -67,12 +67,10 @@ def _kept_ball(constraint: Constraint, total: float | None) -> _Ball | None:
 
 
 def _as_ball(constraint: Constraint, total: float | None) -> _Ball | None:
-    if isinstance(constraint, Smooth):
-        bound = constraint.total_variation
-        # With a bound of 0 the multiplier would be infinite.
-        if not bound or constraint.second_difference is not None:
-            return None
-        return _Ball(TotalVariation(constraint.order), bound)
+    variation = constraint.variation
+    # With a bound of 0 the multiplier would be infinite.
+    if variation is not None and variation.bound:
+        return _Ball(TotalVariation(variation.order), variation.bound)
     ball = constraint.ball
     if ball is None:
         return None
@@ -132,7 +130,7 @@ class _Search(NamedTuple):
         # These are a sort each, where the root of the sum would take a dozen passes.
         return (
             added_squares(problem, estimate)
-            or towards_reference(problem, estimate)
+            or squares_and_penalty(problem, estimate)
             or closed_form_for(problem, estimate)
         )
 

@@ -11,6 +11,8 @@ the values of the smallest weights, each as far as its bound.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,7 +20,7 @@ from ldpopt import closed_form
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Huber, L1To, LeastAbsolute, MaxAbsolute
 from ldpopt.solve.formulation import Formulation
-from ldpopt.solve.paths.closed_forms.registry import Match, solves_family, solves_on_boxes
+from ldpopt.solve.paths.closed_forms.registry import Match, solves_family_of, solves_on_boxes
 
 
 @solves_on_boxes(Huber, name="clip, then least squares")
@@ -31,18 +33,18 @@ def _least_deviations(estimate: FrequencyEstimate, formulation: Formulation) -> 
     return closed_form.least_absolute(target, region.lower, region.upper, region.total)
 
 
-@solves_family
+@solves_family_of(L1To)
 def weighted_deviations(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
     """Return the form of weighted deviations from a reference, on bounds and at most one total."""
-    loss = formulation.loss
-    if not isinstance(loss, L1To) or loss.weights is None or not formulation.is_box(estimate.d):
+    if not formulation.is_box(estimate.d):
         return None
-    weights = loss.weights
+    loss = cast("L1To", formulation.loss)
 
     def evaluate() -> NDArray[np.float64]:
         region = formulation.region(estimate.d)
+        assert loss.weights is not None  # else its family is another one
         f = closed_form.weighted_deviations(
-            loss.reference, weights, region.lower, region.upper, region.total
+            loss.reference, loss.weights, region.lower, region.upper, region.total
         )
         # The same for all trials: the loss does not look at the estimate.
         return np.broadcast_to(f, estimate.frequencies.shape).copy()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,17 +12,17 @@ from ldpopt.constraints import NonNegative, SumsTo
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.joint import JointLoss
 from ldpopt.solve.formulation import Formulation
-from ldpopt.solve.paths.closed_forms.registry import Match, solves_family
+from ldpopt.solve.paths.closed_forms.registry import Match, solves_family_of
 
 Array = NDArray[np.float64]
 
 
-@solves_family
+@solves_family_of(JointLoss)
 def forest_passes(problem: Formulation, estimate: FrequencyEstimate) -> Match | None:
     """Return two passes over the sources' forest, for a total and signs or without them."""
-    loss = problem.loss
+    loss = cast("JointLoss", problem.loss)
     kinds = problem.region(estimate.d).kinds
-    if not isinstance(loss, JointLoss) or not loss.is_square or kinds is None:
+    if not loss.of_squares or kinds is None:
         return None
     if not kinds:
         return Match("weighted mean", lambda: estimate.frequencies.copy())

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from ldpopt import closed_form
 from ldpopt.closed_form import KnownMargins
-from ldpopt.constraints import Hierarchy
 from ldpopt.errors import InfeasibleError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
-from ldpopt.losses.pooling import SquaresPooling
+from ldpopt.losses.pooling import Pooling
 from ldpopt.solve.certificate.prices.equation_prices import equations_of
 from ldpopt.solve.certificate.prices.margin_prices import margins_of
 from ldpopt.solve.formulation import Formulation, Region
@@ -37,10 +36,10 @@ _ROUNDING = 1e-9
 _PRODUCT = 1e-12
 
 
-def _squares(loss: Loss, estimate: FrequencyEstimate) -> SquaresPooling | None:
+def _squares(loss: Loss, estimate: FrequencyEstimate) -> Pooling | None:
     """Return target and weights of least squares; None for other losses."""
     pooling = loss.pooling(estimate)
-    return pooling if isinstance(pooling, SquaresPooling) else None
+    return pooling if pooling is not None and pooling.is_of_squares else None
 
 
 @solves_family
@@ -94,10 +93,10 @@ def _scaled_tree(formulation: Formulation, estimate: FrequencyEstimate) -> Match
     reference = _reference(formulation.loss, region, estimate)
     if reference is None or region.total is not None or len(region.tied) != 1:
         return None
-    (tree,) = region.tied
-    # Of the very type: a class derived from it may state another set. A negative total has no
-    # solution: another path finds and names the conflict.
-    if type(tree) is not Hierarchy or (tree.root_total is not None and tree.root_total < 0):
+    (tied,) = region.tied
+    tree = tied.tree
+    # A negative total has no solution: another path finds and names the conflict.
+    if tree is None or (tree.root_total is not None and tree.root_total < 0):
         return None
     return Match(
         "scaled tree", lambda: closed_form.tree_scaling(reference, tree.parents, tree.root_total)

@@ -12,7 +12,13 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve import feasibility
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths.closed_forms.one_root import solve_one_root
-from ldpopt.solve.paths.closed_forms.registry import BOX_FORMS, CLOSED_FORMS, FAMILIES, Match
+from ldpopt.solve.paths.closed_forms.registry import (
+    BOX_FORMS,
+    CLOSED_FORMS,
+    FAMILIES,
+    FAMILIES_OF_LOSSES,
+    Match,
+)
 
 Array = NDArray[np.float64]
 
@@ -70,7 +76,8 @@ def _in_families(
     formulation: Formulation, estimate: FrequencyEstimate, *, explains: bool
 ) -> Match | None:
     """Return the form of the first family that solves the problem."""
-    for family in FAMILIES:
+    of_loss = FAMILIES_OF_LOSSES.get(formulation.loss.family)
+    for family in FAMILIES if of_loss is None else [of_loss, *FAMILIES]:
         match = family(formulation, estimate)
         if match is not None and explains:
             return match._replace(evaluate=partial(_evaluated, match, formulation, estimate))

@@ -7,8 +7,7 @@ box with a total, whose multiplier is found inside. Least squares take Newton's 
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +15,7 @@ from numpy.typing import NDArray
 from ldpopt import closed_form
 from ldpopt.closed_form.brackets import End, bracketed_root
 from ldpopt.closed_form.one_root import scale_of
-from ldpopt.constraints import Constraint
-from ldpopt.constraints.base import Polyhedron
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.immutable import closed
 from ldpopt.losses import LeastSquares
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths.closed_forms.lookup import closed_form_for
@@ -62,35 +58,11 @@ class _Row(NamedTuple):
 def taken_apart(formulation: Formulation, d: int) -> _Row | None:
     """Return the only row and the rest; None for other problems."""
     tied = formulation.region(d).tied
-    row = _single_row(tied[0], d) if len(tied) == 1 else None
+    row = tied[0].row(d) if len(tied) == 1 else None
     if row is None:
         return None
     rest = formulation.under(tuple(c for c in formulation.constraints if c is not tied[0]))
     return _Row(*row, rest) if rest.is_box(d) else None
-
-
-def _single_row(constraint: Constraint, d: int) -> tuple[Array, float, float] | None:
-    """Return coefficients and ends of a constraint that is one row in f alone."""
-    return _kept_row(constraint, d) if constraint.is_settled else _row_of(constraint, d)
-
-
-@lru_cache(maxsize=4)
-def _kept_row(constraint: Constraint, d: int) -> tuple[Array, float, float] | None:
-    # Every solve asks for it.
-    return _row_of(constraint, d)
-
-
-def _row_of(constraint: Constraint, d: int) -> tuple[Array, float, float] | None:
-    # Orders and totals of groups have forms of their own.
-    has_form = constraint.isotonic(d) is not None or constraint.disjoint_groups(d) is not None
-    if has_form or not isinstance(constraint, Polyhedron):
-        return None
-    rows = constraint.rows(d)
-    if rows.auxiliary is not None or len(rows.lower) != 1:
-        return None
-    # Kept and handed out.
-    coefficients = closed(np.asarray(rows.matrix.toarray(), dtype=np.float64).ravel())
-    return coefficients, float(rows.lower[0]), float(rows.upper[0])
 
 
 @solves_family
@@ -152,7 +124,7 @@ def _at_the_edge(
 ) -> Array:
     """Return the minimiser of one vector with a·f = limit, where ``without`` it a·f is larger."""
     a, limit = row
-    if isinstance(rest.loss, LeastSquares) and rest.loss.family is LeastSquares:
+    if rest.loss.family is LeastSquares:
         return _nearest(rest, estimate, a, limit)
     tilted = _Tilted(rest, estimate, a)
     settled = tilted.by_newton(limit, without, rounding)
@@ -204,8 +176,7 @@ def _nearest(rest: Formulation, estimate: FrequencyEstimate, a: Array, limit: fl
     """Return the nearest point of the bounds with the total and the row as equations."""
     from scipy import sparse
 
-    loss = rest.loss
-    assert isinstance(loss, LeastSquares)  # _at_the_edge
+    loss = cast("LeastSquares", rest.loss)
     region = rest.region(estimate.d)
     rows = [a]
     right = [limit]

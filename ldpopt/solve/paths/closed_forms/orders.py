@@ -25,7 +25,7 @@ from ldpopt.constraints.isotonic import ForestOrder, Isotonic, joined
 from ldpopt.errors import InfeasibleError, InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
-from ldpopt.losses.pooling import Pooling, SquaresPooling
+from ldpopt.losses.pooling import Pooling
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths.closed_forms.lookup import closed_form_for
 from ldpopt.solve.paths.closed_forms.one_root import (
@@ -186,7 +186,7 @@ def _pooled_between_bounds(
     lower, upper = finite_bounds(lower, upper, region.total)
     _require_support(estimate, rest, minimiser)
     ends = bracket(rest.loss, estimate, (lower, upper), minimiser, region.total)
-    is_plain = isinstance(pooling, SquaresPooling) and pooling.weights is None
+    is_plain = pooling.is_of_squares and pooling.weights is None
     slope = None
     if is_plain and order.chain is not None:
         slope = partial(_free_on_chain, lower[order.chain], upper[order.chain], order.chain)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +42,8 @@ def _squares_of(loss: Loss) -> _Squares | None:
         if weight == 0:
             continue
         # By the family: a posterior mean, say, is the point that another square starts from.
-        if isinstance(term, LeastSquares) and term.family is LeastSquares and term.is_square:
-            squares.append((weight, term))
+        if term.family is LeastSquares:
+            squares.append((weight, cast("LeastSquares", term)))
         else:
             others.append((weight, term))
     if not squares:
@@ -111,43 +111,45 @@ def _from_target(
 
 
 @solves_family
-def towards_reference(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
-    """Return the form of squares and deviations from a reference, with f >= 0 and a total.
-
-    The root of one multiplier solves it too, on any bounds; ``balls`` asks for this one first.
-    """
+def squares_and_penalty(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
+    """Return the form of squares and one penalty that has a form beside them."""
     squares = _squares_of(formulation.loss)
     if squares is None or len(squares.others) != 1:
         return None
     ((price, term),) = squares.others
+    form = _BESIDE_SQUARES.get(type(term))
+    if form is None:
+        return None
     region = formulation.region(estimate.d)
+    return form(term, price / squares.weight, lambda: squares.target(estimate), region)
+
+
+def _towards_reference(
+    term: L1To, price: float, target: Callable[[], Array], region: Region
+) -> Match | None:
+    """Return the form of deviations from a reference, with f >= 0 and a total.
+
+    The root of one multiplier solves it too, on any bounds; ``balls`` asks for this one first.
+    """
     is_nonnegative = region.is_box and region.lower_is_zero and not region.upper_count
     total = region.total
-    if not isinstance(term, L1To) or term.weights is not None:
-        return None
-    if not is_nonnegative or total is None or total <= 0:
+    if term.weights is not None or not is_nonnegative or total is None or total <= 0:
         return None
     # Last, since it is a pass over the reference.
     if term.reference.min() < 0:
         return None
 
     def evaluate() -> Array:
-        share = price / squares.weight
-        start = squares.target(estimate)
-        return closed_form.towards_reference(start, term.reference, share, total)
+        return closed_form.towards_reference(target(), term.reference, price, total)
 
     return Match("norm-sub towards a reference", evaluate)
 
 
-@solves_family
-def _with_group_norms(formulation: Formulation, estimate: FrequencyEstimate) -> Match | None:
+def _with_group_norms(
+    term: GroupNorm, price: float, target: Callable[[], Array], region: Region
+) -> Match | None:
     """Return the root of one multiplier, at which every group shrinks on its own."""
-    squares = _squares_of(formulation.loss)
-    if squares is None or len(squares.others) != 1:
-        return None
-    ((price, term),) = squares.others
-    region = formulation.region(estimate.d)
-    if not isinstance(term, GroupNorm) or not term.disjoint or region.upper_count:
+    if term.overlaps or region.upper_count:
         return None
     is_free = region.lower_count == 0
     if not (region.is_box and (is_free or region.lower_is_zero)):
@@ -155,11 +157,19 @@ def _with_group_norms(formulation: Formulation, estimate: FrequencyEstimate) -> 
 
     def evaluate() -> Array:
         return closed_form.group_norms(
-            squares.target(estimate),
-            term.groups,
-            price * term.weights / squares.weight,
-            region.total,
-            nonnegative=not is_free,
+            target(), term.groups, price * term.weights, region.total, nonnegative=not is_free
         )
 
     return Match("group shrinkage", evaluate)
+
+
+_Form = Callable[[Any, float, Callable[[], Array], Region], Match | None]
+
+_BESIDE_SQUARES: Mapping[type[Loss], _Form] = {
+    L1To: _towards_reference,
+    GroupNorm: _with_group_norms,
+}
+"""The forms of a penalty at a price beside one square, by the penalty.
+
+From the penalty, its price per unit of squares, what returns the target of these, and the region.
+"""

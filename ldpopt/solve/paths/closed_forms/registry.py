@@ -117,6 +117,9 @@ Family = Callable[[Formulation, FrequencyEstimate], Match | None]
 FAMILIES: list[Family] = []
 """The families, the first that answers is taken."""
 
+FAMILIES_OF_LOSSES: dict[type[Loss], Family] = {}
+"""The families that solve problems of one loss alone, by its family: these come first."""
+
 CLOSED_FORMS = Registry()
 """Every closed form, by (loss, frozenset of constraint types). Modules of this package fill it."""
 
@@ -174,6 +177,19 @@ def solves_on_boxes(loss: type[Loss], *, name: str) -> Callable[[Function], Func
 
     def register(function: Function) -> Function:
         BOX_FORMS[loss] = BoxForm(name, function)
+        return function
+
+    return register
+
+
+def solves_family_of(loss: type[Loss]) -> Callable[[Function], Function]:
+    """Register the decorated function as the family of closed forms of one loss.
+
+    The function is as for ``solves_family``. Its problems have losses of this ``family``.
+    """
+
+    def register(function: Function) -> Function:
+        FAMILIES_OF_LOSSES[loss] = function
         return function
 
     return register
