@@ -169,13 +169,16 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
 
     @classmethod
     def _forget_statements(cls) -> None:
-        """Drop what bases state of another object: a class that defines its own states it anew.
+        """Drop what classes of this package state: a class that defines its own states it anew.
 
-        A user's class that derives from groups with totals, say, may be another set.
+        A user's class that derives from groups with totals, say, may be another set. What the
+        general base leaves open is then open again, and Python names it in an error.
         """
         general = next(base for base in cls.__mro__[1:] if vars(base).get("_is_general"))
-        for name in cls._statements - vars(cls).keys():
-            setattr(cls, name, inspect.getattr_static(general, name))
+        for name in cls._statements:
+            holder = next(base for base in cls.__mro__ if name in vars(base))
+            if not is_from_outside(holder):
+                setattr(cls, name, inspect.getattr_static(general, name))
 
     _per_value: ClassVar[frozenset[str]] = frozenset()
     """The arguments of the constructor with one number per value, which may have labels."""

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Problem, constraints, losses, oracles, priors
-from ldpopt.constraints import NonNegative, SumsTo
+from ldpopt.constraints import Constraint, NonNegative, SumsTo
 from ldpopt.errors import InfeasibleError, InvalidInputError, LdpoptWarning, SolverError
 from ldpopt.losses import (
     BinomialMLE,
@@ -196,11 +196,14 @@ def test_inaccurate_is_not_optimal():
 
 @pytest.mark.parametrize("solver", ["CLARABEL", "SCS"])
 def test_a_solver_that_proves_infeasibility_raises(solver):
-    class Half(NonNegative):
+    class Half(Constraint):
+        def violation(self, f):
+            return np.maximum(0.5 - f.min(axis=-1), 0.0)
+
         def cone_form(self, f):
             return [f >= 0.5]
 
-    problem = Problem(LeastSquares(), [Half(), SumsTo(1.0)])
+    problem = Problem(LeastSquares(), [NonNegative(), Half(), SumsTo(1.0)])
     with pytest.raises(InfeasibleError, match=f"no vector satisfies the constraints .{solver}"):
         problem.solve(FIRST, path="conic", solver=solver)
 

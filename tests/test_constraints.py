@@ -536,9 +536,21 @@ def test_few_values_are_not_convex_and_state_how_many():
     assert "closed form with LeastSquares()" in few.remedy
 
 
+def test_few_values_are_restricted_to_those_of_a_point():
+    held = AtMost(2).restricted_to(np.array([0.5, 0.0, -0.25, 0.0]))
+    assert held.convex
+    lower, upper = held.box(4)
+    assert lower.tolist() == [-INF, 0.0, -INF, 0.0]
+    assert upper.tolist() == [INF, 0.0, INF, 0.0]
+    # Any third value may join.
+    lower, upper = AtMost(3).restricted_to(np.array([0.5, 0.0, -0.25, 0.0])).box(4)
+    assert not np.isfinite([lower, upper]).any()
+
+
 @pytest.mark.parametrize("constraint", CONVEX, ids=name)
 def test_a_convex_constraint_allows_any_number_of_values(constraint):
     assert constraint.convex
+    assert constraint.restricted_to(np.full(4, 0.25)) is constraint
     assert constraint.largest_support is None
     assert constraint.remedy == ""
 
@@ -639,10 +651,10 @@ def test_one_row_is_a_vector_however_many_entries_it_has(unit, entries):
     for stated in (row, sparse.csr_array([row]), backwards):
         constraint = Linear(stated, 0.1 * unit, 0.2 * unit)
         unit_of_row = constraint.row_units[0]
-        assert_allclose(constraint.row * unit_of_row, row, rtol=1e-15)
-        assert_allclose(np.ravel(constraint.ends) * unit_of_row, [0.1 * unit, 0.2 * unit])
-        value = f @ constraint.row
-        lower, upper = np.ravel(constraint.ends)
+        coefficients, lower, upper = constraint.row(4)
+        assert_allclose(coefficients * unit_of_row, row, rtol=1e-15)
+        assert_allclose(np.array([lower, upper]) * unit_of_row, [0.1 * unit, 0.2 * unit])
+        value = f @ coefficients
         expected = np.maximum(np.maximum(lower - value, value - upper), 0)
         assert_allclose(constraint.violation(f), expected, rtol=1e-13)
         assert constraint.violation(f[0]).shape == ()

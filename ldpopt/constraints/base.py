@@ -155,14 +155,14 @@ class Constraint(Adjustable):
     )
 
     _is_general = True
-    _definitions = frozenset({"violation", "cone_form", "rows"})
-    _statements = frozenset(
-        {
-            *("largest_support", "ball", "variation", "tree", "margins", "is_cvxpy"),
-            *("extent", "face", "box", "total", "row", "given_rows", "row_units"),
-            *("isotonic", "disjoint_groups", "idle_bound"),
-        }
-    )
+    _definitions = frozenset({"violation", "rows", "cone_form"})
+    # What a class does not define is that of its base, which may be another set.
+    _statements = _definitions | {
+        *("largest_support", "restricted_to", "ball", "variation", "tree", "margins", "is_cvxpy"),
+        *("extent", "face", "box", "total", "row", "given_rows", "row_units", "row_name"),
+        *("isotonic", "disjoint_groups", "idle_bound", "formula", "latex"),
+        *("rates", "is_in_units", "adjustable_form", "data", "compiled_key"),
+    }
 
     convex: ClassVar[bool] = True
     """Whether the set is convex. Solvers take convex sets only."""
@@ -175,6 +175,13 @@ class Constraint(Adjustable):
 
     largest_support: int | None = None
     """How many values may differ from zero, None for any number."""
+
+    def restricted_to(self, f: Array) -> Constraint:
+        """Return the convex part of the set around f, shape (d,): of a convex set the set itself.
+
+        A point that is best in this part may still be worse than one elsewhere in the set.
+        """
+        return self
 
     @property
     def formula(self) -> str:

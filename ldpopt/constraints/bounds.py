@@ -28,6 +28,8 @@ _Given = ParamSpec("_Given")
 class _Box(Constraint):
     """Base class of bounds value by value: ``box`` states them in full."""
 
+    _is_general = True
+
     @abstractmethod
     def box(self, d: int) -> tuple[Array, Array]:
         """Return (lower, upper) of shape (d,)."""

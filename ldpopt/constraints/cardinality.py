@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ldpopt import validate
 from ldpopt.constraints.base import Constraint
+from ldpopt.constraints.bounds import Bounds
 from ldpopt.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -63,6 +64,12 @@ class AtMost(Constraint):
     def largest_support(self) -> int:  # type: ignore[override]
         """The number k."""
         return self.k
+
+    def restricted_to(self, f: Array) -> Bounds:
+        """Return the bounds that hold all other values at 0; none while more may differ from it."""
+        is_kept = f != 0
+        is_kept |= np.count_nonzero(is_kept) < self.k
+        return Bounds(np.where(is_kept, -np.inf, 0.0), np.where(is_kept, np.inf, 0.0))
 
     def cone_form(self, f: cp.Expression) -> list[cp.Constraint]:
         """Raise an error, since a cone program is convex."""

@@ -427,6 +427,7 @@ class Loss(EffectiveDomain, Structure, Equivalence, Adjustable):
             *("adds_over_totals", "totals", "moved", "is_penalty", "priced_chain"),
             *("pooling", "after_pooling", "is_square", "square_weights", "is_divergence"),
             *("is_likelihood", "family", "solved_for", "bare", "channel", "channel_weights"),
+            *("formula", "latex", "loss_of_each"),
         }
     )
 

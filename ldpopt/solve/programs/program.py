@@ -254,25 +254,46 @@ def quadratic_multipliers(
     sides = Sides(system)
     equations = len(sides.values)
     sizes = {clarabel.ZeroConeT: equations, clarabel.NonnegativeConeT: len(sides.caps)}
-    options = clarabel.DefaultSettings()
-    options.verbose = False
-    for name, value in settings("CLARABEL", "high", {}).items():
-        setattr(options, name, value)
-    solution = clarabel.DefaultSolver(
+    parts = (
         sparse.diags_array(curvature, format="csc"),
         slope,
         sides.matrix.tocsc(),
         np.concatenate([sides.values, sides.caps]),
         # The solver takes no cone of size 0.
         [cone(size) for cone, size in sizes.items() if size],
-        options,
-    ).solve()
+    )
+    solution = by_clarabel(parts, settings("CLARABEL", "high", {}))
     # Points that are less accurate than required still have multipliers worth trying.
-    if str(solution.status) not in ("Solved", "AlmostSolved"):
+    if solution is None or str(solution.status) not in ("Solved", "AlmostSolved"):
         return None
     # CLARABEL's multipliers have the sign of the Lagrangian, scipy's that of the derivative.
     derivatives = -np.asarray(solution.z, dtype=np.float64)
     return sides.multipliers(derivatives[:equations], derivatives[equations:])
+
+
+def by_clarabel(parts: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
+    """Return what Clarabel makes of a program without cvxpy, or None where it gives up.
+
+    Parameters
+    ----------
+    parts
+        The upper triangle of P, the linear part, A, b and the cones, as Clarabel takes them.
+    options
+        Its settings by name.
+    """
+    import clarabel
+
+    chosen = clarabel.DefaultSettings()
+    chosen.verbose = False
+    for name, value in options.items():
+        setattr(chosen, name, value)
+    try:
+        return clarabel.DefaultSolver(*parts, chosen).solve()
+    # Clarabel is written in Rust: where it gives up it may panic, which is no Exception.
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        return None
 
 
 @dataclass(frozen=True, eq=False)

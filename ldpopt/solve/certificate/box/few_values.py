@@ -15,12 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form import at_most
-from ldpopt.constraints import Bounds
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import LeastSquares, Loss
 from ldpopt.solve.certificate.bounds.dual import EPS, with_rounding
 from ldpopt.solve.certificate.bounds.evidence import (
-    Evidence,
     Explanation,
     SizedGap,
     stacked,
@@ -43,36 +41,26 @@ def best_of_all_supports(
     gaps = np.empty(point.shape[:-1])
     for trial in np.ndindex(gaps.shape):
         best = at_most(target[trial], size, total)
-        gap = box.gap(_on(best > 0, formulation), start[trial], best)
+        gap = box.gap(_around(best, formulation), start[trial], best)
         gaps[trial] = gap + _difference(point[trial], best, target[trial])
     return np.maximum(gaps, 0.0)
 
 
 def explanation(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Explanation:
     """Return the multipliers where ``best_of_all_supports`` knows the gap."""
-    stated = _support_problem(formulation, start)
-    assert stated is not None  # or no gap is known
-    _, largest, _ = stated
     trials = list(np.ndindex(point.shape[:-1]))
-    parts = [_evidence(formulation, largest, start[trial], point[trial]) for trial in trials]
+    parts = [
+        box.evidence(_around(point[trial], formulation), start[trial], point[trial])
+        for trial in trials
+    ]
     result = stacked(parts, point.shape[:-1]).explain()
     # Below 0 they are of the bound that stands for the support, which nobody stated.
     return result._replace(bound_multipliers=np.maximum(result.bound_multipliers, 0.0))
 
 
-def _evidence(
-    formulation: Formulation, largest: int, start: FrequencyEstimate, point: Array
-) -> Evidence:
-    """Return the evidence of one vector on its own support; on all values while more may join."""
-    has_value = point > 0
-    kept = has_value | (np.count_nonzero(has_value) < largest)
-    return box.evidence(_on(kept, formulation), start, point)
-
-
-def _on(kept: NDArray[np.bool_], formulation: Formulation) -> Formulation:
-    """Return the convex problem in which all values but some are 0."""
-    held = Bounds(upper=np.where(kept, np.inf, 0.0))
-    return Formulation(formulation.loss, (*formulation.convex_constraints, held))
+def _around(f: Array, formulation: Formulation) -> Formulation:
+    """Return the convex problem around one point."""
+    return formulation.under(tuple(one.restricted_to(f) for one in formulation.constraints))
 
 
 def quick_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) -> SizedGap | None:

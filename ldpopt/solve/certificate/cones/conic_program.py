@@ -15,7 +15,6 @@ x̂ and z: a solver that failed only makes it larger.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -28,6 +27,7 @@ from ldpopt.solve.certificate.bounds.dual import EPS, separable_rise
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.cones.dual_cones import Cones, project, surely_positive
 from ldpopt.solve.certificate.cones.ranges import Cut
+from ldpopt.solve.programs.program import by_clarabel
 from ldpopt.solve.programs.solvers import SOLVERS
 from ldpopt.solve.programs.units import Coefficients, Units, balanced, row_groups
 
@@ -219,8 +219,6 @@ class ConicProgram:
         Clarabel's tolerances are absolute: rows and variables are solved for in their units, and
         the objective is divided by its largest coefficient, that of a linear term if there is one.
         """
-        import clarabel
-
         if units is None:
             units = Units(np.ones(len(self.right)), np.ones(len(self.linear)), 1.0)
         costs = self.linear * units.columns
@@ -234,9 +232,10 @@ class ConicProgram:
             self.right * units.rows,
             self.cones.for_clarabel(),
         )
-        result = _by_clarabel(clarabel, parts, tolerance, {"max_iter": _ITERATIONS})
+        accuracy = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tolerance)
+        result = by_clarabel(parts, {**accuracy, "max_iter": _ITERATIONS})
         if result is None or str(result.status) in _STUCK:
-            careful = _by_clarabel(clarabel, parts, tolerance, SOLVERS["CLARABEL"].careful)
+            careful = by_clarabel(parts, {**accuracy, **SOLVERS["CLARABEL"].careful})
             result = result if careful is None else careful
         if result is None:
             return None
@@ -267,21 +266,3 @@ class ConicProgram:
 
 def _largest(numbers: Array) -> float:
     return float(np.max(np.abs(numbers), initial=0.0))
-
-
-def _by_clarabel(
-    clarabel: Any, parts: tuple[Any, ...], tolerance: float, options: Mapping[str, Any]
-) -> Any:
-    """Return what Clarabel ends with, or None where it gives up."""
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    names = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tolerance)
-    for name, value in {**names, **options}.items():
-        setattr(settings, name, value)
-    try:
-        return clarabel.DefaultSolver(*parts, settings).solve()
-    # Clarabel is written in Rust: where it gives up it may panic, which is no Exception.
-    except BaseException as error:
-        if isinstance(error, KeyboardInterrupt | SystemExit):
-            raise
-        return None
