@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.frames import Labelled, is_frame, may_have_labels
 from ldpopt.immutable import Immutable, SealsInstances
 from ldpopt.named_values import Named, Places, has_labels, numbers_in, require_one_reading
@@ -105,6 +105,7 @@ class _TakesParameters(SealsInstances):
     """Lets constructors see numbers where parameters were given."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        cls._require_definitions()  # type: ignore[attr-defined]  # of Adjustable
         if any(map(_may_name_values, (*args, *kwargs.values()))):
             args, kwargs = _with_labels(cls, args, kwargs)
         # Most arguments are plain, and nothing has to be remembered of them.
@@ -172,13 +173,26 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
         """Drop what classes of this package state: a class that defines its own states it anew.
 
         A user's class that derives from groups with totals, say, may be another set. What the
-        general base leaves open is then open again, and Python names it in an error.
+        general base leaves open is then open again: ``_require_definitions`` names it.
         """
         general = next(base for base in cls.__mro__[1:] if vars(base).get("_is_general"))
         for name in cls._statements:
             holder = next(base for base in cls.__mro__ if name in vars(base))
             if not is_from_outside(holder):
                 setattr(cls, name, inspect.getattr_static(general, name))
+
+    @classmethod
+    def _require_definitions(cls) -> None:
+        """Raise an error that names what ``_forget_statements`` has left open."""
+        for name in sorted(cls.__abstractmethods__ & cls._statements):
+            for base in cls.__mro__:
+                dropped = vars(base).get(name)
+                if dropped is not None and not getattr(dropped, "__isabstractmethod__", False):
+                    raise InvalidTypeError(
+                        f"{cls.__name__} defines a part of {base.__name__} anew, so that the rest "
+                        f"may not fit it: define {name} as well, or state that it stays by "
+                        f"{name} = {base.__name__}.{name} in the class"
+                    )
 
     _per_value: ClassVar[frozenset[str]] = frozenset()
     """The arguments of the constructor with one number per value, which may have labels."""

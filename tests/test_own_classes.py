@@ -11,14 +11,17 @@ from ldpopt.constraints import (
     GroupTotals,
     Hierarchy,
     Margins,
+    Monotone,
     Near,
     NonNegative,
     SumsTo,
+    Unimodal,
 )
 from ldpopt.constraints.base import LinearInequalities, Polyhedron
-from ldpopt.errors import FunctionError, InvalidInputError
+from ldpopt.errors import FunctionError, InvalidInputError, InvalidTypeError
 from ldpopt.losses import LeastSquares
 from ldpopt.losses.base import SeparableLoss
+from ldpopt.solve.programs.solvers import DEFAULT_SOLVER
 from tests.tolerances import SOLVER
 
 START = [0.6, 0.3, 0.2, -0.1]
@@ -192,7 +195,7 @@ class SmallSquares(LeastSquares):
 )
 def test_a_derived_class_that_defines_its_set_is_not_taken_for_its_base(constraint, expected):
     solution = Problem(LeastSquares(), [constraint]).solve(expected)
-    assert_allclose(solution.frequencies, expected, atol=SOLVER)
+    assert_allclose(solution.frequencies, expected, atol=SOLVER[DEFAULT_SOLVER])
     assert solution.certificate.is_optimal(1e-9)
 
 
@@ -201,8 +204,37 @@ def test_a_derived_class_that_leaves_a_part_of_its_set_open_is_no_class_yet():
         def violation(self, f):
             return super().violation(f)
 
-    with pytest.raises(TypeError, match="cone_form"):
+    with pytest.raises(InvalidTypeError, match=r"stays by cone_form = Near.cone_form in the class"):
         Around(START, 0.1)
+
+    class AroundAsBefore(Around):
+        cone_form = Near.cone_form
+
+    assert AroundAsBefore(START, 0.1).violation(np.array(START)) == 0
+
+
+def test_an_order_is_defined_by_its_pairs_or_not_at_all():
+    class Rising(Monotone):
+        def rows(self, d):
+            rows = super().rows(d)
+            return LinearInequalities(-rows.matrix, rows.lower, rows.upper)
+
+    with pytest.raises(InvalidTypeError, match=r"pairs = Monotone\.pairs"):
+        Rising([0, 1, 2, 3])
+
+    class FirstIsLargest(Unimodal):
+        def pairs(self, d):
+            return np.stack([np.zeros(d - 1, dtype=np.int64), np.arange(1, d)], axis=1)
+
+    class FirstOfChain(Monotone):
+        pairs = FirstIsLargest.pairs
+
+    # As a chain it would be violated by .2.
+    assert FirstOfChain([0, 1, 2, 3]).violation(np.array([0.4, 0.1, 0.3, 0.0])) == 0
+    order = FirstIsLargest(2)
+    assert order.violation(np.array([0.4, 0.1, 0.5, 0.0])) == pytest.approx(0.1)
+    solution = Problem(LeastSquares(), [order]).solve([0.4, 0.1, 0.5, 0.0])
+    assert_allclose(solution.frequencies, [0.45, 0.1, 0.45, 0.0], atol=SOLVER[DEFAULT_SOLVER])
 
 
 def test_a_derived_loss_keeps_no_curvature_of_its_base():

@@ -173,6 +173,8 @@ class Stricter(Near):
     def violation(self, f):
         return super().violation(f) + 1.0
 
+    cone_form = Near.cone_form
+
 
 def test_a_class_of_somebody_else_measures_its_violation_itself():
     problem = Problem(SQUARES, [*SIMPLEX, Stricter(LAST, 0.05)])

@@ -26,12 +26,18 @@ Index = NDArray[np.int64]
 class Order(Polyhedron):
     """Base class of partial orders of the values: pairs (a, b) with f[a] >= f[b]."""
 
-    order: Index | None = None
-    """The values from the largest to the smallest where the order is one chain, else None."""
+    _is_general = True
+    _definitions = Polyhedron._definitions | {"pairs"}
+    _statements = Polyhedron._statements | {"pairs", "chain", "forest"}
 
     @abstractmethod
     def pairs(self, d: int) -> Index:
         """Return the pairs, shape (m, 2)."""
+
+    @property
+    def chain(self) -> Index | None:
+        """The values from the largest to the smallest where the order is one chain, else None."""
+        return None
 
     @property
     def is_in_units(self) -> bool:
@@ -55,8 +61,8 @@ class Order(Polyhedron):
         if is_long(f.shape[-1]):
             return self._violation_of_long(f)
         # A chain has its pairs side by side: without its index twice, and without a matrix.
-        if self.order is not None:
-            excess = np.diff(f[..., self.order], axis=-1)
+        if self.chain is not None:
+            excess = np.diff(f[..., self.chain], axis=-1)
         else:
             higher, lower = self.pairs(f.shape[-1]).T
             excess = f[..., lower] - f[..., higher]
@@ -80,9 +86,9 @@ class Order(Polyhedron):
         in whatever order the pairs were stated. None where each value is above the one after it.
         """
         self.validate_for(d)
-        if self.order is not None:
-            is_as_numbered = np.array_equal(self.order, np.arange(d))
-            return None if is_as_numbered else (narrow(self.order[:-1]), narrow(self.order[1:]))
+        if self.chain is not None:
+            is_as_numbered = np.array_equal(self.chain, np.arange(d))
+            return None if is_as_numbered else (narrow(self.chain[:-1]), narrow(self.chain[1:]))
         # An order of the user's own may leave it to us: compiled code would read beyond the vector.
         validate.whole_numbers("pairs", self.pairs(d), low=0, high=d - 1)
         forest = self.forest(d)
@@ -105,8 +111,8 @@ class Order(Polyhedron):
         return _kept_isotonic(self, d) if self.is_settled else self._isotonic(d)
 
     def _isotonic(self, d: int) -> ForestOrder | PartialOrder:
-        if self.order is not None and len(self.order) == d:
-            return ForestOrder.of_chain(self.order)
+        if self.chain is not None and len(self.chain) == d:
+            return ForestOrder.of_chain(self.chain)
         forest = self.forest(d)
         if forest is not None:
             return ForestOrder(*forest)
@@ -196,6 +202,11 @@ class Monotone(Order):
         # A chain of one value has no pair, but must still be in the domain.
         indices = self._pairs if self.order is None else self.order
         validate.whole_numbers("order", indices, low=0, high=d - 1)
+
+    @property
+    def chain(self) -> Index | None:
+        """The order as given, unless it was given in pairs."""
+        return self.order
 
     def pairs(self, d: int) -> Index:
         """Return the pairs as given, or the neighbours of the chain."""
