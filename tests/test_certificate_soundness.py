@@ -982,3 +982,24 @@ def test_the_first_value_without_a_bound_is_named_whichever_trial_it_is_of():
     assert competitors.no_bound(limits).startswith("value 1 is not bounded")
     bounded = Box(np.zeros((2, 3)), np.ones((2, 3)))
     assert competitors.no_bound(bounded) == "the gradient is infinite at the point"
+
+
+@pytest.mark.parametrize("d", [6, 64])
+def test_of_large_estimates_the_last_place_of_a_sum_is_a_gap(d):
+    """So the right answer meets no small tolerance, unless it is relative."""
+    rng = np.random.default_rng(d)
+    problem = Problem(losses.LeastSquares(), SIMPLEX)
+    estimates = FrequencyEstimate(1e12 + 0.3 * rng.normal(size=(8, d)))
+    solution = problem.solve(estimates)
+    # The exact minimiser, rounded: no doubles are nearer.
+    answer = certify(problem, estimates, solution.frequencies, exact=True).minimiser
+    exact = certify(problem, estimates, answer, exact=True)
+    assert exact.ulps.max() <= 0.5
+    assert exact.gap.max() > 1e-5
+    proved = certify(problem, estimates, answer)
+    assert np.all(proved.gap >= exact.gap)
+    # 64 roundings of slopes of 1e12 for what moves, 1, and for sums as many as there are values.
+    assert np.all(proved.gap <= (64 + d) * EPS * 1e12)
+    for right in (solution.certificate, proved):
+        assert right.is_optimal(relative=True)
+        assert not right.is_optimal(1e-9)
