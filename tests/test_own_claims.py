@@ -59,7 +59,7 @@ def test_own_claims_are_in_the_table_the_files_and_the_exit_status(
     # One claim of the ledger beside them. Other processes would import all of it.
     monkeypatch.setattr("ldpopt.claims.LEDGER", {"oue-flip": LEDGER["oue-flip"]})
     monkeypatch.setattr("ldpopt.claims.checking.executor_for", lambda workers: InProcess())
-    monkeypatch.setattr("ldpopt.claims.statements.defects_of_list", lambda claims: [])
+    monkeypatch.setattr("ldpopt.claims.statements.defects_of_list", lambda *_: [])
     path = written(folder, GOOD.format(expected=expected))
     out = folder / "out"
     result = run("verify", "--quick", "--claims", path, "--out", out, "--workers", workers)

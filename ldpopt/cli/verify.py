@@ -179,8 +179,8 @@ def _outcome(
     from ldpopt.claims.statements import defects_of_list
     from ldpopt.rendering.claims_page import pictures_of
 
-    # Statements of the list without a claim, and claims without a statement.
-    lost = tuple(defects_of_list([*LEDGER, *(statement.id for statement in STATEMENTS)]))
+    # Statements of the list without a claim, and figures without a statement.
+    lost = tuple(defects_of_list(LEDGER, [statement.id for statement in STATEMENTS]))
     checked: list[Result] = []
     pictures: dict[str, bytes] = {}
     for result in results:

@@ -17,7 +17,7 @@ from ldpopt.claims.figures import FigureRun
 from ldpopt.claims.statements import (
     PaperStatement,
     Tally,
-    read_own_chapters,
+    own_claims,
     read_statements,
     tallies,
 )
@@ -90,7 +90,7 @@ def claims_page(
         shown=_shown,
         papers=_papers(results),
         tally_rows=tally_rows(results),
-        chapters=read_own_chapters(),
+        chapters=own_claims(result.claim for result in results),
         seconds=sum(result.seconds for result in results),
         versions=_versions(),
     )

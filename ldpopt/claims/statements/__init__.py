@@ -2,7 +2,7 @@
 
 The list is data: ``ndss.toml``, ``draft.toml`` and ``calibrate.toml``. An entry has the place, the
 statement in our own short words, and the claims that judge it or the reason that it has no verdict.
-``own.toml`` is the chapter of claims that are no statements of the papers.
+All other claims are our own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from ldpopt.claims.engine.claim import Verdict
+from ldpopt.claims.engine.claim import Claim, Verdict
 
 PAPERS: Mapping[str, str] = {
     "N": "Wang et al., NDSS 2020",
@@ -132,23 +132,28 @@ def read_statements() -> tuple[PaperStatement, ...]:
     )
 
 
-@cache
-def read_own_chapters() -> Mapping[str, tuple[str, ...]]:
-    """Return the ids of the claims that are no statements of the papers, by chapter."""
-    return {chapter["title"]: tuple(chapter["claims"]) for chapter in _read("own.toml")["chapter"]}
+def own_claims(claims: Iterable[Claim]) -> dict[str, list[str]]:
+    """Return the ids of those claims that judge no statement of the papers, by topic."""
+    listed = _listed()
+    chapters: dict[str, list[str]] = {}
+    for claim in claims:
+        if claim.id not in listed:
+            chapters.setdefault(claim.topic, []).append(claim.id)
+    return chapters
 
 
-def defects_of_list(identifiers: Iterable[str]) -> Iterator[str]:
+def defects_of_list(claims: Iterable[str], figures: Iterable[str]) -> Iterator[str]:
     """Yield what is wrong with the list, one sentence each; nothing if it is whole.
 
     Parameters
     ----------
-    identifiers
-        Of all claims that exist: those of the ledger, and those on the papers' figures.
+    claims, figures
+        The ids of all claims that exist: those of the ledger, and those on the papers' figures,
+        which the papers state all.
 
     Examples
     --------
-    >>> next(defects_of_list([]))
+    >>> next(defects_of_list([], []))
     'the claim alpha-few-kept is listed and does not exist'
     """
     present = Counter(statement.paper for statement in read_statements())
@@ -156,15 +161,17 @@ def defects_of_list(identifiers: Iterable[str]) -> Iterator[str]:
         # An entry that a careless edit drops would otherwise be missed by nobody.
         if present[paper] != number:
             yield f"{present[paper]} statements of {paper} are listed, and not {number}"
-    existing = set(identifiers)
-    listed = {claim for statement in read_statements() for claim in statement.claims}
-    # Every claim has one place: with a statement, or in a chapter of its own.
-    listed.update(claim for claims in read_own_chapters().values() for claim in claims)
+    listed = _listed()
     # A statement whose claims are gone would look like one that was not run.
-    for claim in sorted(listed - existing):
+    for claim in sorted(listed - {*claims, *figures}):
         yield f"the claim {claim} is listed and does not exist"
-    for claim in sorted(existing - listed):
+    for claim in sorted(set(figures) - listed):
         yield f"the claim {claim} is not listed"
+
+
+def _listed() -> set[str]:
+    """Return the ids of the claims that judge a statement."""
+    return {claim for statement in read_statements() for claim in statement.claims}
 
 
 def _read(file: str) -> dict[str, Any]:
