@@ -297,7 +297,9 @@ def test_a_derived_loss_is_no_sum_over_values_unless_it_states_its_response():
     solution = problem.solve(START)
     assert solution.certificate.is_optimal(1e-9)
     # Where nothing is certified the point is the same.
-    assert_allclose(postprocess(START, problem).frequencies, solution.frequencies, atol=SOLVER[DEFAULT_SOLVER])
+    assert_allclose(
+        postprocess(START, problem).frequencies, solution.frequencies, atol=SOLVER[DEFAULT_SOLVER]
+    )
 
 
 def test_a_gradient_that_leaves_out_a_term_of_two_values_is_refused():
