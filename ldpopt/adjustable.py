@@ -158,7 +158,8 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if is_from_outside(cls) and not cls._definitions.isdisjoint(vars(cls)):
+        # A definition may also come from another base, which need be no class of this kind.
+        if any(is_from_outside(cls._holder_of(name)) for name in cls._definitions):
             cls._forget_statements()
         for name, decorate in cls._for_callers.items():
             method = getattr(cls, name)
@@ -175,10 +176,9 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
         A user's class that derives from groups with totals, say, may be another set. What the
         general base leaves open is then open again: ``_require_definitions`` names it.
         """
-        general = next(base for base in cls.__mro__[1:] if vars(base).get("_is_general"))
+        general = cls._general_base()
         for name in cls._statements:
-            holder = next(base for base in cls.__mro__ if name in vars(base))
-            if not is_from_outside(holder):
+            if not is_from_outside(cls._holder_of(name)):
                 setattr(cls, name, inspect.getattr_static(general, name))
 
     @classmethod
@@ -193,6 +193,16 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
                         f"may not fit it: define {name} as well, or state that it stays by "
                         f"{name} = {base.__name__}.{name} in the class"
                     )
+
+    @classmethod
+    def _general_base(cls) -> type:
+        """Return the base whose statements are true of all objects that derive from it."""
+        return next(base for base in cls.__mro__[1:] if vars(base).get("_is_general"))
+
+    @classmethod
+    def _holder_of(cls, name: str) -> type:
+        """Return the class whose definition of a name counts for this one."""
+        return next(base for base in cls.__mro__ if name in vars(base))
 
     _per_value: ClassVar[frozenset[str]] = frozenset()
     """The arguments of the constructor with one number per value, which may have labels."""

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from ldpopt import FrequencyEstimate, Problem, certify
+from ldpopt import FrequencyEstimate, Problem, certify, postprocess
 from ldpopt.constraints import (
     Constraint,
     GroupTotals,
@@ -199,6 +199,33 @@ def test_a_derived_class_that_defines_its_set_is_not_taken_for_its_base(constrai
     assert solution.certificate.is_optimal(1e-9)
 
 
+class LowerSides:
+    """The lower bounds of rows alone, for any class that has rows."""
+
+    def rows(self, d):
+        rows = super().rows(d)
+        return LinearInequalities(rows.matrix, rows.lower, np.full(len(rows.lower), np.inf))
+
+
+class AtLeast(LowerSides, GroupTotals):
+    """Groups that sum to at least their totals, by a class that is no constraint itself."""
+
+
+def test_a_set_that_another_base_defines_is_not_taken_for_that_of_the_library():
+    start = [0.5, 0.4, 0.1, 0.4]
+    solution = Problem(LeastSquares(), [AtLeast([[0, 1], [2, 3]], [0.5, 0.5])]).solve(start)
+    assert_allclose(solution.frequencies, start, atol=SOLVER[DEFAULT_SOLVER])
+    assert solution.certificate.is_optimal(1e-9)
+
+
+def test_bounds_that_a_derived_class_states_are_those_that_it_is_measured_by():
+    class AtMostHalf(NonNegative):
+        def box(self, d):
+            return np.zeros(d), np.full(d, 0.5)
+
+    assert AtMostHalf().violation([0.75, 0.25]) == pytest.approx(0.25)
+
+
 def test_a_derived_class_that_leaves_a_part_of_its_set_open_is_no_class_yet():
     class Around(Near):
         def violation(self, f):
@@ -247,6 +274,38 @@ def test_a_derived_loss_keeps_no_curvature_of_its_base():
     best = Problem(LeastSquares(), SIMPLEX).solve(START).frequencies
     rise = float(loss.value(point, start) - loss.value(best, start))
     assert certify(Problem(loss, SIMPLEX), start, point).gap >= rise
+
+
+class PairedSquares(LeastSquares):
+    """½‖f - f̃‖² + 5 (f_0 + f_1 - 0.2)²: no sum over values, as its base is."""
+
+    def value(self, f, estimate):
+        return super().value(f, estimate) + 5 * (f[..., 0] + f[..., 1] - 0.2) ** 2
+
+    def gradient(self, f, estimate):
+        slope = super().gradient(f, estimate).copy()
+        slope[..., :2] += 10 * (f[..., :2].sum(axis=-1, keepdims=True) - 0.2)
+        return slope
+
+    def cone_form(self, f, data, constants):
+        expression, constraints = super().cone_form(f, data, constants)
+        return expression + f.size**2 * 5 * cp.square(f[0] + f[1] - 0.2), constraints
+
+
+def test_a_derived_loss_is_no_sum_over_values_unless_it_states_its_response():
+    problem = Problem(PairedSquares(), SIMPLEX)
+    solution = problem.solve(START)
+    assert solution.certificate.is_optimal(1e-9)
+    # Where nothing is certified the point is the same.
+    assert_allclose(
+        postprocess(START, problem).frequencies, solution.frequencies, atol=SOLVER[DEFAULT_SOLVER]
+    )
+
+
+def test_a_gradient_that_leaves_out_a_term_of_two_values_is_refused():
+    loss = with_part(PairedSquares, "gradient", LeastSquares.gradient)
+    with pytest.raises(InvalidInputError, match="is not that of its value"):
+        Problem(loss, SIMPLEX).solve([*START, 0.1, -0.1])
 
 
 def test_a_derived_class_keeps_what_it_states_itself():

@@ -29,6 +29,7 @@ class _Box(Constraint):
     """Base class of bounds value by value: ``box`` states them in full."""
 
     _is_general = True
+    _definitions = Constraint._definitions | {"box"}
 
     @abstractmethod
     def box(self, d: int) -> tuple[Array, Array]:

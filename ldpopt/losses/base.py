@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.adjustable import Adjustable, is_expression
+from ldpopt.adjustable import Adjustable, is_expression, is_from_outside
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.traced import in_order
@@ -427,7 +427,7 @@ class Loss(EffectiveDomain, Structure, Equivalence, Adjustable):
             *("adds_over_totals", "totals", "moved", "is_penalty", "priced_chain"),
             *("pooling", "after_pooling", "is_square", "square_weights", "is_divergence"),
             *("is_likelihood", "family", "solved_for", "bare", "channel", "channel_weights"),
-            *("formula", "latex", "loss_of_each"),
+            *("formula", "latex", "loss_of_each", "separable", "adds_over_values"),
         }
     )
 
@@ -571,6 +571,11 @@ class SeparableLoss(Loss):
         return self
 
     adds_over_values: ClassVar[bool] = True
+
+    @classmethod
+    def _general_base(cls) -> type:
+        """Return this class where ``response`` is a user's too: it may not fit another value."""
+        return SeparableLoss if is_from_outside(cls._holder_of("response")) else Loss
 
     @abstractmethod
     def response(

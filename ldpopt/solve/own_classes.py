@@ -55,7 +55,8 @@ def _check_loss(loss: Loss, start: FrequencyEstimate) -> None:
     d = one.d
     rng = np.random.default_rng(0)
     for point in (np.full(d, 1 / d), rng.dirichlet(np.full(d, 4.0))):
-        step = _STEP * point.min() * rng.choice((-1.0, 1.0), d)
+        # Of different lengths, so that no two parts of a slope cancel along it.
+        step = _STEP * point.min() * rng.choice((-1.0, 1.0), d) * rng.uniform(0.5, 1.0, d)
         value = _number(loss, point, one)
         with users_code(f"the gradient of {loss!r}"):
             slope = np.asarray(loss.gradient(point, one))
