@@ -153,6 +153,9 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
     _statements: ClassVar[frozenset[str]] = frozenset()
     """What is known beside these, and opens faster paths and shorter proofs."""
 
+    _defined_by: ClassVar[str] = ""
+    """What says in their place what an object is, where no method of a derived class counts."""
+
     _is_general: ClassVar[bool] = True
     """In its own body: whether a class states nothing that is true of some objects alone."""
 
@@ -160,6 +163,7 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
         super().__init_subclass__(**options)
         # A definition may also come from another base, which need be no class of this kind.
         if any(is_from_outside(cls._holder_of(name)) for name in cls._definitions):
+            cls._require_to_count()
             cls._forget_statements()
         for name, decorate in cls._for_callers.items():
             method = getattr(cls, name)
@@ -168,6 +172,18 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
                 decorated = decorate(method)
                 decorated.is_for_callers = True
                 setattr(cls, name, decorated)
+
+    @classmethod
+    def _require_to_count(cls) -> None:
+        """Raise an error where nothing would call what a class defines."""
+        if cls._defined_by:
+            general = cls._general_base().__name__
+            methods = ", ".join(sorted(cls._definitions))
+            raise InvalidTypeError(
+                f"{cls.__name__} derives from a class whose objects are defined by "
+                f"{cls._defined_by} alone, so that no {methods} of its own would count: "
+                f"derive from {general}"
+            )
 
     @classmethod
     def _forget_statements(cls) -> None:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from ldpopt import FrequencyEstimate, Problem, certify, postprocess
+from ldpopt import FrequencyEstimate, Problem, certify, constraints, losses, postprocess
 from ldpopt.constraints import (
     Constraint,
     GroupTotals,
@@ -306,6 +306,21 @@ def test_a_gradient_that_leaves_out_a_term_of_two_values_is_refused():
     loss = with_part(PairedSquares, "gradient", LeastSquares.gradient)
     with pytest.raises(InvalidInputError, match="is not that of its value"):
         Problem(loss, SIMPLEX).solve([*START, 0.1, -0.1])
+
+
+@pytest.mark.parametrize(
+    ("base", "method", "general"),
+    [
+        (constraints.Custom, "violation", "Constraint"),
+        (losses.Custom, "value", "Loss"),
+        (losses.WeightedSum, "gradient", "Loss"),
+    ],
+)
+def test_methods_that_would_not_count_are_refused(base, method, general):
+    with pytest.raises(InvalidTypeError, match=f"would count: derive from {general}"):
+        type("Mine", (base,), {method: getattr(base, method), "__module__": __name__})
+    # Any other method may be there.
+    type("Mine", (base,), {"__repr__": lambda self: "mine", "__module__": __name__})
 
 
 def test_a_derived_class_keeps_what_it_states_itself():

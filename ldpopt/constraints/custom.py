@@ -79,6 +79,7 @@ class Custom(Constraint):
     _kept = frozenset({"build", "_latest"})  # the function is called anew for each solve
 
     is_cvxpy = True
+    _defined_by = "their function"
 
     def __init__(
         self,

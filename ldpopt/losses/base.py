@@ -631,6 +631,8 @@ class WeightedSum(SeparableLoss):
     0.125
     """
 
+    _defined_by = "their terms"
+
     def __init__(self, terms: Sequence[Loss], weights: Sequence[float], /) -> None:
         if not terms or not all(isinstance(term, Loss) for term in terms):
             raise InvalidTypeError(f"a sum takes losses, got {terms!r}")

@@ -103,6 +103,7 @@ class Custom(Loss):
     """
 
     _kept = frozenset({"build"})  # called anew for each solve
+    _defined_by = "their function"
     has_shared_kinks = True
 
     def __init__(self, build: Callable[..., cp.Expression], name: str = "Custom") -> None:
