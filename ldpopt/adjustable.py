@@ -187,14 +187,20 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
 
     @classmethod
     def _forget_statements(cls) -> None:
-        """Drop what classes of this package state: a class that defines its own states it anew.
+        """Drop what was stated before an object was defined anew, and all that this package states.
 
         A user's class that derives from groups with totals, say, may be another set. What the
         general base leaves open is then open again: ``_require_definitions`` names it.
         """
         general = cls._general_base()
+        place = {base: number for number, base in enumerate(cls.__mro__)}
+        holders = [cls._holder_of(name) for name in cls._definitions]
+        newest = min(place[holder] for holder in holders if is_from_outside(holder))
         for name in cls._statements:
-            if not is_from_outside(cls._holder_of(name)):
+            holder = cls._holder_of(name)
+            # A definition is none of the others' consequences, and may be an older one.
+            is_older = place[holder] > newest and name not in cls._definitions
+            if is_older or not is_from_outside(holder):
                 setattr(cls, name, inspect.getattr_static(general, name))
 
     @classmethod

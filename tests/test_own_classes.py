@@ -218,6 +218,38 @@ def test_a_set_that_another_base_defines_is_not_taken_for_that_of_the_library():
     assert solution.certificate.is_optimal(1e-9)
 
 
+def test_what_a_class_of_a_user_states_is_no_statement_about_one_that_defines_another_set():
+    class Halves(GroupTotals):
+        def rows(self, d):
+            return super().rows(d)
+
+        def disjoint_groups(self, d):
+            return super().disjoint_groups(d)
+
+    class AtLeastHalves(LowerSides, Halves):
+        pass
+
+    class NamedHalves(Halves):
+        def __repr__(self):
+            return "halves"
+
+    start = [0.5, 0.4, 0.1, 0.4]
+    halves = ([[0, 1], [2, 3]], [0.5, 0.5])
+    assert NamedHalves(*halves).disjoint_groups(4) is not None
+    assert AtLeastHalves(*halves).disjoint_groups(4) is None
+    solution = Problem(LeastSquares(), [AtLeastHalves(*halves)]).solve(start)
+    assert_allclose(solution.frequencies, start, atol=SOLVER[DEFAULT_SOLVER])
+
+
+def test_a_total_is_a_definition():
+    class Twice(SumsTo):
+        def total(self, d=None):
+            return 2.0
+
+    with pytest.raises(InvalidTypeError, match="define rows as well"):
+        Twice()
+
+
 def test_bounds_that_a_derived_class_states_are_those_that_it_is_measured_by():
     class AtMostHalf(NonNegative):
         def box(self, d):

@@ -62,6 +62,8 @@ class SumsTo(Polyhedron):
     0.25
     """
 
+    _definitions = Polyhedron._definitions | {"total"}
+
     def __init__(self, total: float = 1.0) -> None:
         # Any total: the frequencies of a part of the domain do not sum to 1.
         self._total = validate.real("total", total)
