@@ -167,8 +167,8 @@ def _method(formulation: Formulation, start: FrequencyEstimate) -> Prove:
         )
     if exact_rows.rows_of(formulation, formulation.region(d), d) is None:
         raise UnsupportedProblemError(
-            "an exact certificate takes bounds, totals and linear rows without auxiliary "
-            f"variables, not {formulation.statement}: leave out exact=True"
+            "an exact certificate takes bounds, totals, linear rows and bounds of sums of absolute "
+            f"values, not {formulation.statement}: leave out exact=True"
         )
     return exact_rows.exact
 
