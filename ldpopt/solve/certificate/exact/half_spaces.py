@@ -12,23 +12,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 Vector = list[Fraction]
 
 
 class HalfSpace(NamedTuple):
-    """row·x >= bound, or row·x = bound."""
+    """row·x >= bound, or row·x = bound.
+
+    ``place`` is the number of the row it is of, and the bound, -1 for the lower and 1 for the upper
+    one; None for what follows from several rows.
+    """
 
     row: dict[int, Fraction]
     bound: Fraction
     is_equation: bool
+    place: tuple[int, int] | None = None
 
     def turned(self) -> HalfSpace:
         """Return the same from the other side."""
         row = {v: -entry for v, entry in self.row.items()}
-        return HalfSpace(row, -self.bound, self.is_equation)
+        return self._replace(row=row, bound=-self.bound)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +53,14 @@ class Rows:
     def is_equation(self, i: int) -> bool:
         """Return whether a row or value has one bound from both sides."""
         return self.lower[i] is not None and self.lower[i] == self.upper[i]
+
+    def auxiliary(self, i: int) -> list[int]:
+        """Return the auxiliary variables of a row."""
+        return [j for j in self.matrix[i] if j >= self.d]
+
+    def only_bounds_auxiliary(self, i: int) -> bool:
+        """Return whether a row is a bound of an auxiliary variable: mostly the others imply it."""
+        return len(self.matrix[i]) == 1 and min(self.matrix[i]) >= self.d
 
     def slopes(self, multipliers: dict[int, Fraction]) -> Vector:
         """Return Aᵀy, one number per column."""
@@ -112,7 +125,7 @@ class Projection(NamedTuple):
         """Return f and the auxiliary variables that fit it best."""
         x = [*f, *([Fraction(0)] * (self.columns - self.d))]
         for j, ends in self.lowest.items():
-            x[j] = max(_end(one, j, f, self.d) for one in ends)
+            x[j] = max(map(partial(_end, j, f, self.d), ends))
         for one in self.falling:
             # Of variables without a lower bound, as low as this row needs one of them to be.
             loose = [j for j in one.row if j >= self.d and j not in self.lowest]
@@ -121,16 +134,19 @@ class Projection(NamedTuple):
                 x[loose[0]] += excess / one.row[loose[0]]
         return x
 
+    def defining(self, f: Vector) -> dict[int, HalfSpace]:
+        """Return the half space that states the largest lower bound of each auxiliary variable."""
+        return {
+            j: max(ends, key=partial(_end, j, f, self.d)) for j, ends in self.lowest.items()
+        }
+
     def cuts(self, f: Vector) -> Iterator[HalfSpace]:
         """Yield half spaces in f alone that hold for the set, among them one that f violates.
 
         Where f is in the set there is none that it violates.
         """
         yield from self.plain
-        chosen = {
-            j: max(ends, key=lambda one, j=j: _end(one, j, f, self.d))  # type: ignore[misc]
-            for j, ends in self.lowest.items()
-        }
+        chosen = self.defining(f)
         for one in self.binding:
             row = {v: entry for v, entry in one.row.items() if v < self.d}
             bound = one.bound
@@ -143,7 +159,7 @@ class Projection(NamedTuple):
             yield HalfSpace(row, bound, is_equation=False)
 
 
-def _end(one: HalfSpace, j: int, f: Vector, d: int) -> Fraction:
+def _end(j: int, f: Vector, d: int, one: HalfSpace) -> Fraction:
     """Return the lower bound of a variable that a half space states at f."""
     of_values = sum((entry * f[v] for v, entry in one.row.items() if v < d), Fraction(0))
     return (one.bound - of_values) / one.row[j]
@@ -155,9 +171,9 @@ def half_spaces(limits: Rows) -> Iterator[HalfSpace]:
         row = limits.matrix[i] if limits.matrix else {i: Fraction(1)}
         is_equation = limits.is_equation(i)
         if lower is not None:
-            yield HalfSpace(row, lower, is_equation)
+            yield HalfSpace(row, lower, is_equation, (i, -1))
         if upper is not None and not is_equation:
-            yield HalfSpace(row, upper, is_equation).turned()
+            yield HalfSpace(row, upper, is_equation, (i, 1)).turned()
 
 
 def product(row: dict[int, Fraction], x: Vector) -> Fraction:

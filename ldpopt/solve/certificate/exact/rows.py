@@ -319,7 +319,10 @@ def _suggested(
     if formulation.region(len(point)).total is not None:
         # The total is the first row of the system, and its multiplier has a name of its own.
         multipliers = np.append(0.0, multipliers)
-    return _suggested_rows(multipliers, system), _suggested_values(point, bounds)
+    rows = _suggested_rows(multipliers, system)
+    if system.columns > system.d:
+        rows |= _touched(point, system)
+    return rows, _suggested_values(point, bounds)
 
 
 def _suggested_rows(multipliers: Array, system: Rows) -> Active:
@@ -329,10 +332,30 @@ def _suggested_rows(multipliers: Array, system: Rows) -> Active:
     for i, multiplier in enumerate(multipliers):
         if system.is_equation(i):
             rows[i] = -1
-        elif abs(multiplier) > threshold and min(system.matrix[i], default=0) < system.d:
-            # Bounds of auxiliary variables alone follow from the others.
+        elif abs(multiplier) > threshold and not system.only_bounds_auxiliary(i):
             rows[i] = -1 if multiplier > 0 else 1
     return rows
+
+
+def _touched(point: Array, system: Rows) -> Active:
+    """Return the rows with auxiliary variables that hold with equality at a point, or nearly.
+
+    Multipliers alone do not say which terms of a sum of absolute values are 0.
+    """
+    assert system.projection is not None
+    x = system.projection.extended([Fraction(float(value)) for value in point])
+    near = Fraction(_ROUNDING) * max(map(abs, x))
+    held: Active = {}
+    for i, row in enumerate(system.matrix):
+        height = product(row, x)
+        for side, bound in ((-1, system.lower[i]), (1, system.upper[i])):
+            is_met = bound is not None and abs(height - bound) <= near
+            if is_met and not system.only_bounds_auxiliary(i):
+                held[i] = side
+    # Terms count where their sum is at its bound.
+    sums = [system.matrix[i] for i in held if len(system.auxiliary(i)) > 1]
+    terms = {j for row in sums for j in row}
+    return {i: side for i, side in held.items() if terms & set(system.auxiliary(i))}
 
 
 def _suggested_values(point: Array, bounds: Rows) -> Active:
@@ -481,6 +504,29 @@ def _repair(
                 active[i] = side
             if one_by_one:
                 return True
+    return _hold_terms(candidate, rows, system) or changed
+
+
+def _hold_terms(candidate: Point, rows: Active, system: Rows) -> bool:
+    """Hold both rows of auxiliary variables on the other side of which the candidate is.
+
+    A term of a sum of absolute values that has another sign than was assumed is held at 0. Returns
+    whether there was any.
+    """
+    if system.columns == system.d:
+        return False
+    assert system.projection is not None
+    defining = system.projection.defining(candidate.f)
+    changed = False
+    for i, side in list(rows.items()):
+        row = system.matrix[i]
+        if product(row, candidate.x) == _bound_at(system, i, side):
+            continue
+        for place in [defining[j].place for j in row if j in defining]:
+            assert place is not None
+            if place[0] not in rows:
+                rows[place[0]] = place[1]
+                changed = True
     return changed
 
 
