@@ -230,10 +230,17 @@ def without_auxiliary(held: list[Combined], system: Rows) -> list[Combined]:
             continue
         # Short rows fill nothing in.
         pivot = min(users, key=lambda one: len(one.row))
-        left = [one for one in left if one is not pivot]
-        for one in left:
-            if j in one.row:
-                factor = one.row[j] / pivot.row[j]
-                subtract(one.row, pivot.row, factor)
-                subtract(one.shares, pivot.shares, factor)
+        left = [_without(j, one, pivot) for one in left if one is not pivot]
     return left
+
+
+def _without(j: int, one: Combined, pivot: Combined) -> Combined:
+    """Return an equation minus the multiple of another one that leaves no variable j."""
+    if j not in one.row:
+        return one
+    factor = one.row[j] / pivot.row[j]
+    row = dict(one.row)
+    shares = dict(one.shares)
+    subtract(row, pivot.row, factor)
+    subtract(shares, pivot.shares, factor)
+    return Combined(row, one.bound - factor * pivot.bound, shares)

@@ -321,7 +321,7 @@ def _suggested(
         multipliers = np.append(0.0, multipliers)
     rows = _suggested_rows(multipliers, system)
     if system.columns > system.d:
-        rows |= _touched(point, system)
+        rows = _with_touched(rows, point, system)
     return rows, _suggested_values(point, bounds)
 
 
@@ -337,8 +337,8 @@ def _suggested_rows(multipliers: Array, system: Rows) -> Active:
     return rows
 
 
-def _touched(point: Array, system: Rows) -> Active:
-    """Return the rows with auxiliary variables that hold with equality at a point, or nearly.
+def _with_touched(rows: Active, point: Array, system: Rows) -> Active:
+    """Return rows with those of a sum's terms that hold with equality at a point, or nearly.
 
     Multipliers alone do not say which terms of a sum of absolute values are 0.
     """
@@ -355,7 +355,8 @@ def _touched(point: Array, system: Rows) -> Active:
     # Terms count where their sum is at its bound.
     sums = [system.matrix[i] for i in held if len(system.auxiliary(i)) > 1]
     terms = {j for row in sums for j in row}
-    return {i: side for i, side in held.items() if terms & set(system.auxiliary(i))}
+    others = {i: side for i, side in rows.items() if not terms & set(system.auxiliary(i))}
+    return others | {i: side for i, side in held.items() if terms & set(system.auxiliary(i))}
 
 
 def _suggested_values(point: Array, bounds: Rows) -> Active:
@@ -382,7 +383,7 @@ def _at(
     for v, side in values.items():
         f[v] = _bound_at(bounds, v, side)
     held = [
-        Combined(dict(system.matrix[i]), _bound_at(system, i, rows[i]), {i: Fraction(1)})
+        Combined(system.matrix[i], _bound_at(system, i, rows[i]), {i: Fraction(1)})
         for i in sorted(rows)
     ]
     combined = without_auxiliary(held, system)
