@@ -458,7 +458,9 @@ def _enclosed(problem: Program) -> _Proof | str:
     here = problem.point << bits
     distance = max(int(np.max(highs - here)), int(np.max(here - lows)))
     if minimiser != others:
-        return _Proof(gap, (distance, unit), None, "a value of the minimiser is between two doubles")
+        return _Proof(
+            gap, (distance, unit), None, "a value of the minimiser is between two doubles"
+        )
     return _Proof(gap, (distance, unit), np.array(minimiser), "")
 
 

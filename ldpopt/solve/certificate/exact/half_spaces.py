@@ -136,9 +136,7 @@ class Projection(NamedTuple):
 
     def defining(self, f: Vector) -> dict[int, HalfSpace]:
         """Return the half space that states the largest lower bound of each auxiliary variable."""
-        return {
-            j: max(ends, key=partial(_end, j, f, self.d)) for j, ends in self.lowest.items()
-        }
+        return {j: max(ends, key=partial(_end, j, f, self.d)) for j, ends in self.lowest.items()}
 
     def cuts(self, f: Vector) -> Iterator[HalfSpace]:
         """Yield half spaces in f alone that hold for the set, among them one that f violates.

@@ -18,8 +18,16 @@ from ldpopt import progress, validate
 from ldpopt.errors import UnsupportedProblemError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.immutable import Immutable
-from ldpopt.losses import GaussianMLE, LeastSquares, Loss, WeightedLeastSquares
+from ldpopt.losses import (
+    GaussianMLE,
+    L1To,
+    LeastAbsolute,
+    LeastSquares,
+    Loss,
+    WeightedLeastSquares,
+)
 from ldpopt.solve.certificate import shown
+from ldpopt.solve.certificate.exact import absolute
 from ldpopt.solve.certificate.exact import box as exact_box
 from ldpopt.solve.certificate.exact import likelihoods
 from ldpopt.solve.certificate.exact import rows as exact_rows
@@ -35,6 +43,8 @@ _ON_BOXES: Mapping[type[Loss], Prove] = {
     LeastSquares: exact_box.exact,
     WeightedLeastSquares: exact_box.exact,
     GaussianMLE: exact_box.exact,
+    LeastAbsolute: absolute.exact,
+    L1To: absolute.exact,
     **dict.fromkeys(likelihoods.LOSSES, likelihoods.exact),
 }
 """What proves each loss on bounds and totals. A class of a user may change what a loss means."""
@@ -160,7 +170,8 @@ def _method(formulation: Formulation, start: FrequencyEstimate) -> Prove:
             # An error now if it is missing, not in the first trial.
             likelihoods.library()
         return prove
-    if exact_rows.weights_of(formulation, start) is None:
+    prove_on_rows = _on_rows(formulation, start)
+    if prove_on_rows is None:
         raise UnsupportedProblemError(
             f"an exact certificate of {loss!r} takes bounds and one total, not "
             f"{formulation.statement}: leave out exact=True"
@@ -170,7 +181,14 @@ def _method(formulation: Formulation, start: FrequencyEstimate) -> Prove:
             "an exact certificate takes bounds, totals, linear rows and bounds of sums of absolute "
             f"values, not {formulation.statement}: leave out exact=True"
         )
-    return exact_rows.exact
+    return prove_on_rows
+
+
+def _on_rows(formulation: Formulation, start: FrequencyEstimate) -> Prove | None:
+    """Return what proves a loss on polyhedra; None for a loss that has proofs on boxes alone."""
+    if _ON_BOXES[type(formulation.loss)] is absolute.exact:
+        return absolute.exact
+    return None if exact_rows.weights_of(formulation, start) is None else exact_rows.exact
 
 
 def _require_known_parts(formulation: Formulation) -> None:

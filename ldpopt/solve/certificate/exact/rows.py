@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import GaussianMLE, LeastSquares, Loss, WeightedLeastSquares
+from ldpopt.solve.certificate.exact import duality
 from ldpopt.solve.certificate.exact.box import Exact
 from ldpopt.solve.certificate.exact.half_spaces import (
     Combined,
@@ -29,7 +30,6 @@ from ldpopt.solve.certificate.exact.half_spaces import (
     without_auxiliary,
 )
 from ldpopt.solve.certificate.exact.rationals import in_last_places, nearest_double, rounded_up
-from ldpopt.solve.certificate.polyhedra import polyhedron
 from ldpopt.solve.certificate.polyhedra.rows import has_own_rows, rows_in_full
 from ldpopt.solve.formulation import Formulation, Region
 
@@ -43,6 +43,8 @@ _ROUNDS = 200
 
 # Largest number of active rows: elimination takes up to the cube of it in growing fractions.
 _LARGEST = 600
+
+_CONTRADICTION = "the constraints contradict each other: no point has exactly their numbers"
 
 
 class Point(NamedTuple):
@@ -140,22 +142,52 @@ def exact(
     bounds = bounds_of(region)
     violation = rounded_up(*violation_of(here, system, bounds).as_integer_ratio())
     best = _minimiser(formulation, start, point, system, bounds, target, weights)
+    value = factor * _distance(here, target, weights)
     if isinstance(best, str):
-        return Exact(np.inf, np.inf, np.inf, violation, None, best)
-    rise = factor * sum(
-        weight * ((x - y) ** 2 - (z - y) ** 2)
-        for weight, x, y, z in zip(weights, here, target, best, strict=True)
-    )
+        gap = np.inf
+        if best != _CONTRADICTION:
+            prices = duality.suggested(formulation, start, point)
+            gap = _proved_gap(value, prices, system, bounds, target, [factor * w for w in weights])
+        return Exact(gap, np.inf, np.inf, violation, None, best)
+    rise = value - factor * _distance(best, target, weights)
     distance = max(abs(x - z) for x, z in zip(here, best, strict=True)).as_integer_ratio()
     minimiser = np.array([nearest_double(*value.as_integer_ratio()) for value in best])
     return Exact(
-        max(rounded_up(*Fraction(rise).as_integer_ratio()), 0.0),
+        max(rounded_up(*rise.as_integer_ratio()), 0.0),
         rounded_up(*distance),
         in_last_places(*distance, float(np.max(np.abs(minimiser)))),
         violation,
         minimiser,
         "",
     )
+
+
+def _distance(f: Vector, target: Vector, weights: Vector) -> Fraction:
+    """Return Σ w (f - f̃)²."""
+    terms = zip(weights, f, target, strict=True)
+    return sum((weight * (x - y) ** 2 for weight, x, y in terms), Fraction(0))
+
+
+def _proved_gap(
+    value: Fraction,
+    prices: Array,
+    system: Rows,
+    bounds: Rows,
+    target: Vector,
+    weights: Vector,
+) -> float:
+    """Return what multipliers prove of the gap of Σ w (f - f̃)², where no minimiser is known."""
+
+    def smallest(v: int, slope: Fraction) -> Fraction:
+        x = target[v] + slope / (2 * weights[v])
+        lower = bounds.lower[v]
+        upper = bounds.upper[v]
+        x = x if lower is None else max(x, lower)
+        x = x if upper is None else min(x, upper)
+        return weights[v] * (x - target[v]) ** 2 - slope * x
+
+    proved = duality.lower_bound(prices, system, smallest)
+    return np.inf if proved is None else max(rounded_up(*(value - proved).as_integer_ratio()), 0.0)
 
 
 def _minimiser(
@@ -250,7 +282,7 @@ def _by_dual_steps(
                 is_full = step is None or whole <= step
                 step = whole if is_full else step
             if step is None:
-                return "the constraints contradict each other: no point has exactly their numbers"
+                return _CONTRADICTION
             f = [value + step * move for value, move in zip(f, direction, strict=True)]
             multipliers = [m - step * share for m, share in zip(multipliers, shares, strict=True)]
             price += step
@@ -314,11 +346,10 @@ def _suggested(
     bounds: Rows,
 ) -> tuple[Active, Active]:
     """Return the rows and values that the floating-point certificate takes to be active."""
-    explanation = polyhedron.evidence(formulation, start, point).explain()
-    multipliers = explanation.row_multipliers
+    multipliers = duality.suggested(formulation, start, point)
     if formulation.region(len(point)).total is not None:
-        # The total is the first row of the system, and its multiplier has a name of its own.
-        multipliers = np.append(0.0, multipliers)
+        # The total holds whatever its multiplier is, which says nothing about the size of others.
+        multipliers[0] = 0.0
     rows = _suggested_rows(multipliers, system)
     if system.columns > system.d:
         rows = _with_touched(rows, point, system)
