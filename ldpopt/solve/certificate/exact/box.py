@@ -505,6 +505,7 @@ def _near_parameter(problem: Program, bits: int) -> int:
 
 def _values_at(problem: Program, parameter: int, bits: int) -> tuple[Integers, Integers]:
     """Return the values at ρ times 2^-bits in units of 2^-bits, rounded down and up."""
+    assert problem.weights is not None
     sides = problem.sides(Parameter(parameter, 1 << bits, (0, 1)))
     bounds = problem.bounds(sides) << bits
     target = problem.target << bits

@@ -65,16 +65,16 @@ def _balanced(prices: dict[int, Fraction], system: Rows) -> dict[int, Fraction] 
     What is left of a slope is taken by rows with no other auxiliary variable.
     """
     balanced = dict(prices)
-    own: dict[int, list[int]] = {}
+    single: dict[int, list[int]] = {}
     for i in range(len(system.matrix)):
         further = system.auxiliary(i)
         if len(further) == 1:
-            own.setdefault(further[0], []).append(i)
+            single.setdefault(further[0], []).append(i)
     slopes = system.slopes(prices)
     for j in range(system.d, system.columns):
         left = slopes[j]
         # Bounds of auxiliary variables alone move no slope of the values.
-        for i in sorted(own.get(j, []), key=lambda i: len(system.matrix[i])):
+        for i in sorted(single.get(j, []), key=lambda i: len(system.matrix[i])):
             entry = system.matrix[i][j]
             before = balanced.get(i, Fraction(0))
             after = before - left / entry

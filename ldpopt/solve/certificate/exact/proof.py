@@ -27,9 +27,8 @@ from ldpopt.losses import (
     WeightedLeastSquares,
 )
 from ldpopt.solve.certificate import shown
-from ldpopt.solve.certificate.exact import absolute
+from ldpopt.solve.certificate.exact import absolute, likelihoods
 from ldpopt.solve.certificate.exact import box as exact_box
-from ldpopt.solve.certificate.exact import likelihoods
 from ldpopt.solve.certificate.exact import rows as exact_rows
 from ldpopt.solve.formulation import Formulation, Region
 from ldpopt.tables import html_of

@@ -83,12 +83,13 @@ def rows_of(formulation: Formulation, region: Region, d: int) -> Rows | None:
         stated = rows_in_full(member, d)
         if stated is None:
             return None
-        own = _fractions_by_row(stated.matrix, 0)
+        stated_rows = _fractions_by_row(stated.matrix, 0)
         if stated.auxiliary is not None:
             further = _fractions_by_row(stated.auxiliary, columns)
-            own = [{**row, **more} for row, more in zip(own, further, strict=True)]
+            pairs = zip(stated_rows, further, strict=True)
+            stated_rows = [{**row, **more} for row, more in pairs]
             columns += stated.auxiliary.shape[1]
-        matrix += own
+        matrix += stated_rows
         lower += stated.lower.tolist()
         upper += stated.upper.tolist()
     system = Rows(matrix, [_bound(x) for x in lower], [_bound(x) for x in upper], d, columns)
