@@ -13,12 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.solve.certificate.bounds.minorant import minorant
 from ldpopt.solve.certificate.box import box
 from ldpopt.solve.certificate.exact import duality
 from ldpopt.solve.certificate.exact.box import Exact
 from ldpopt.solve.certificate.exact.half_spaces import Vector, violation_of
 from ldpopt.solve.certificate.exact.rationals import rounded_up
 from ldpopt.solve.certificate.exact.rows import bounds_of, rows_of
+from ldpopt.solve.certificate.polyhedra.polyhedron import LONG_FOR_PROGRAMS
+from ldpopt.solve.certificate.polyhedra.row_programs import by_linear_program
+from ldpopt.solve.certificate.polyhedra.rows import RowsOfTrials
 from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]
@@ -52,7 +56,7 @@ def exact(
 ) -> Exact:
     """Return the rigorous gap of one vector on a polyhedron.
 
-    Cost: about 0.2 ms per value.
+    Cost: about 0.2 ms per value, and beside rows a linear program.
     """
     d = len(point)
     loss: Any = formulation.loss
@@ -91,6 +95,17 @@ def exact(
     return Exact(gap, np.inf, np.inf, violation, None, _SEVERAL)
 
 
+def _by_program(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Array | None:
+    """Return the multipliers of the linear program; those of the certificate explain slopes."""
+    d = len(point)
+    if d >= LONG_FOR_PROGRAMS:
+        return None
+    rows = RowsOfTrials(formulation, d).of(formulation.loss, start)
+    near = rows.limits.lower[:d], rows.limits.upper[:d]
+    tangent = minorant(formulation.loss, start, point, *near)
+    return by_linear_program(tangent, rows.system, rows.limits)
+
+
 def _above(number: Fraction) -> Fraction:
     """Return the double above a fraction, or the fraction beyond all doubles."""
     above = rounded_up(*number.as_integer_ratio())
@@ -106,8 +121,11 @@ def _candidates(
 ) -> list[Array]:
     """Return multipliers of the rows: those of the certificate, and exact ones near them."""
     if not region.is_box:
-        prices = duality.suggested(formulation, start, point)
-        return [prices, np.round(prices / _UNIT) * _UNIT]
+        suggested = [duality.suggested(formulation, start, point)]
+        by_program = _by_program(formulation, start, point)
+        if by_program is not None:
+            suggested.append(by_program)
+        return [*suggested, *(np.round(prices / _UNIT) * _UNIT for prices in suggested)]
     if region.total is None:
         return [np.empty(0)]
     price = -float(box.bound(formulation, start, point).mu)

@@ -441,8 +441,9 @@ def _enclosed(problem: Program) -> _Proof | str:
     assert problem.total is not None
     bits = _ENCLOSING + max(int(weight).bit_length() for weight in weights)
     near = _near_parameter(problem, bits)
-    # ρ and with it all sums are off by a last place per value.
-    margin = len(weights) * int(max(weights))
+    # Two sums are off by up to a last place per value. This much moves a value that is free, and so
+    # the sum, by more than both.
+    margin = 4 * len(weights) * int(max(weights))
     ends = [near - margin, near + margin]
     if _sum_at(problem, ends[0], bits)[1] > problem.total << bits:
         return _NONE_HAS_TOTAL

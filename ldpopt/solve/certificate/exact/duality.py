@@ -62,15 +62,28 @@ def _signed(multipliers: Array, system: Rows) -> dict[int, Fraction]:
 def _balanced(prices: dict[int, Fraction], system: Rows) -> dict[int, Fraction] | None:
     """Return multipliers whose slopes in auxiliary variables are 0, not only nearly; None without.
 
-    What is left of a slope is taken by rows with no other auxiliary variable.
+    A slope above 0 is taken by the sum that bounds its variable, as a program does that knows
+    bounds of auxiliary variables; what is left of slopes, by rows with no other auxiliary variable.
     """
     balanced = dict(prices)
     single: dict[int, list[int]] = {}
+    sums = []
     for i in range(len(system.matrix)):
         further = system.auxiliary(i)
         if len(further) == 1:
             single.setdefault(further[0], []).append(i)
+        elif further:
+            sums.append(i)
     slopes = system.slopes(prices)
+    for i in sums:
+        row = {j: system.matrix[i][j] for j in system.auxiliary(i)}
+        is_upper = system.upper[i] is not None
+        excess = max(slopes[j] / abs(entry) for j, entry in row.items())
+        if excess > 0:
+            change = -excess if is_upper else excess
+            balanced[i] = balanced.get(i, Fraction(0)) + change
+            for j, entry in row.items():
+                slopes[j] += change * entry
     for j in range(system.d, system.columns):
         left = slopes[j]
         # Bounds of auxiliary variables alone move no slope of the values.
