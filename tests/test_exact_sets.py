@@ -238,13 +238,13 @@ def test_where_rows_do_not_settle_the_gap_is_proved_all_the_same(name, monkeypat
     target = [0.7, 0.6, -0.3, 0.25]
     f = problem.solve(target).frequencies
     for point in (f, f + np.array([0.01, 0.0, 0.02, 0.0])):
-        known = certified(problem, target, point)
+        settled = certified(problem, target, point)
         with monkeypatch.context() as patch:
             patch.setattr(exact_rows, "_minimiser", lambda *_: "not tried")
             proved = certified(problem, target, point)
         assert proved.reason == "not tried"
         assert proved.distance == np.inf
-        assert known.gap <= proved.gap
+        assert settled.gap <= proved.gap
     # At the minimum a gap of rounding is left.
     with monkeypatch.context() as patch:
         patch.setattr(exact_rows, "_minimiser", lambda *_: "not tried")

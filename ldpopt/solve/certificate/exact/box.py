@@ -497,11 +497,14 @@ def _near_parameter(problem: Program, bits: int) -> int:
     else:
         inner = (first + last) << (bits - 1)
     free = problem.sides(Parameter(inner, 1 << bits, (0, 1))).free
-    slope = int(np.sum(np.floor_divide(1 << 2 * bits, weights[free])))
+    missing = goal - _sum_at(problem, inner, bits)[0]
+    # So many digits that what they leave out of ρ is below its own last place.
+    digits = 2 * bits + abs(missing).bit_length()
+    slope = int(np.sum(np.floor_divide(1 << digits, weights[free])))
     if not slope:
         # No value is free: any ρ between the edges has the same sum.
         return inner
-    return inner + ((goal - _sum_at(problem, inner, bits)[0]) << 2 * bits) // slope
+    return inner + (missing << digits) // slope
 
 
 def _values_at(problem: Program, parameter: int, bits: int) -> tuple[Integers, Integers]:

@@ -2,7 +2,7 @@
 
 Doubles are rational numbers, so that the question whether a vector is optimal has an exact answer
 wherever the KKT conditions are rational: for squares on boxes and polyhedra (``box``,
-``rows``). Likelihoods have logarithms; ``likelihoods`` encloses theirs, and ``enclosures`` where
+``rows``). Of absolute deviations weak duality is exact (``absolute``). Likelihoods have logarithms; ``likelihoods`` encloses theirs, and ``enclosures`` where
 their minimisers are.
 """
 
@@ -109,7 +109,7 @@ def exact_certificate(
     formulation
         Squares, plain, weighted or over variances a + b f, or a likelihood or Kullback-Leibler
         loss, on bounds with at most one total; squares that are plain, weighted or over constant
-        variances also on polyhedra.
+        variances, and absolute deviations, also on polyhedra.
     start
         The estimate. Its doubles, and the noise's a and b, are taken at face value.
     point
@@ -124,8 +124,8 @@ def exact_certificate(
     -----
     Theorem: for a strictly convex loss the vector that satisfies the KKT conditions is the only
     minimiser. They are checked in integers or fractions, with no tolerance, and sides or rows that
-    do not satisfy them are replaced until they do. Cost: see ``box``, ``rows`` and
-    ``likelihoods``.
+    do not satisfy them are replaced until they do. Cost: see ``box``, ``rows``,
+    ``absolute`` and ``likelihoods``.
 
     Examples
     --------
