@@ -430,7 +430,7 @@ def test_few_bits_of_an_enclosure_prove_a_larger_gap_and_distance(monkeypatch):
     point = problem.solve([0.5, 0.5, 0.5]).frequencies
     exactly = certified(problem, [0.5, 0.5, 0.5], point)
     monkeypatch.setattr(exact_box, "_LARGEST", 1)
-    monkeypatch.setattr(exact_box, "_ENCLOSING", -30)
+    monkeypatch.setattr(exact_box, "_ENCLOSING", -48)
     roughly = certified(problem, [0.5, 0.5, 0.5], point)
     assert roughly.gap > exactly.gap
     assert roughly.distance > exactly.distance

@@ -439,7 +439,7 @@ def _enclosed(problem: Program) -> _Proof | str:
     weights = problem.weights
     assert weights is not None
     assert problem.total is not None
-    bits = _ENCLOSING + max(int(weight).bit_length() for weight in weights)
+    bits = _ENCLOSING + _width(weights)
     near = _near_parameter(problem, bits)
     # Two sums are off by up to a last place per value. This much moves a value that is free, and so
     # the sum, by more than both.
@@ -463,6 +463,11 @@ def _enclosed(problem: Program) -> _Proof | str:
             gap, (distance, unit), None, "a value of the minimiser is between two doubles"
         )
     return _Proof(gap, (distance, unit), np.array(minimiser), "")
+
+
+def _width(weights: Integers) -> int:
+    """Return how many bits the largest weight has."""
+    return int(np.max(weights)).bit_length()
 
 
 def _near_parameter(problem: Program, bits: int) -> int:
@@ -499,7 +504,7 @@ def _near_parameter(problem: Program, bits: int) -> int:
     free = problem.sides(Parameter(inner, 1 << bits, (0, 1))).free
     missing = goal - _sum_at(problem, inner, bits)[0]
     # So many digits that what they leave out of ρ is below its own last place.
-    digits = 2 * bits + abs(missing).bit_length()
+    digits = 2 * _width(weights) + abs(missing).bit_length() + len(weights).bit_length()
     slope = int(np.sum(np.floor_divide(1 << digits, weights[free])))
     if not slope:
         # No value is free: any ρ between the edges has the same sum.

@@ -2,8 +2,8 @@
 
 Doubles are rational numbers, so that the question whether a vector is optimal has an exact answer
 wherever the KKT conditions are rational: for squares on boxes and polyhedra (``box``,
-``rows``). Of absolute deviations weak duality is exact (``absolute``). Likelihoods have logarithms; ``likelihoods`` encloses theirs, and ``enclosures`` where
-their minimisers are.
+``rows``). Of absolute deviations weak duality is exact (``absolute``). Likelihoods have logarithms;
+``likelihoods`` encloses theirs, and ``enclosures`` where their minimisers are.
 """
 
 from __future__ import annotations

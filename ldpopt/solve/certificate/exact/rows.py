@@ -1,8 +1,9 @@
 """The exact minimiser of weighted squares on a polyhedron, in rational numbers.
 
 If the active rows C f = c are known, f = f̃ + W⁻¹ Cᵀ y with C W⁻¹ Cᵀ y = c - C f̃ for the values that
-are at no bound. Rows with auxiliary variables are added so that these drop out. The floating-point certificate suggests which rows are active; whether the f of
-these rows is the minimiser is decided by the KKT conditions, in fractions.
+are at no bound. Rows with auxiliary variables are added to each other so that these drop out. The
+floating-point certificate suggests which rows are active, and of sums of absolute values the point;
+whether the f of these rows is the minimiser is decided by the KKT conditions, in fractions.
 """
 
 from __future__ import annotations
