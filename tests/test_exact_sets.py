@@ -31,6 +31,7 @@ from ldpopt.constraints.base import Polyhedron
 from ldpopt.errors import UnsupportedProblemError
 from ldpopt.solve.certificate.exact import duality
 from ldpopt.solve.certificate.exact import rows as exact_rows
+from ldpopt.solve.certificate.exact.half_spaces import Rows
 from tests.test_exact_certificate import (
     assert_proved,
     certified,
@@ -229,6 +230,27 @@ def test_contradictions_and_other_auxiliary_variables():
     problem = ldpopt.Problem(losses.LeastSquares(), [Apart()])
     with pytest.raises(UnsupportedProblemError, match="sums of absolute values"):
         certified(problem, [0.5, 0.2], [0.4, 0.3])
+
+
+def test_a_candidate_outside_the_set_is_none(monkeypatch):
+    """A sum that is held without its terms ties no value: the dual steps take over."""
+    constraints, written_out = SETS["variation"]
+    target = [0.7, -0.2, 0.4, 0.1]
+    ones = [Fraction(1)] * 4
+    monkeypatch.setattr(exact_rows, "_suggested", lambda *_: ({0: -1, 7: 1}, {}))
+    monkeypatch.setattr(exact_rows, "_hold_terms", lambda *_: False)
+    minimiser = polyhedron_minimiser(fractions(target), ones, *rows_of(written_out, 4))
+    problem = ldpopt.Problem(losses.LeastSquares(), constraints)
+    result = certified(problem, target, [0.25] * 4)
+    assert_proved(result, squares(fractions(target), ones), minimiser, [0.25] * 4)
+
+
+def test_multipliers_that_leave_a_slope_of_an_auxiliary_variable_prove_nothing():
+    one = Fraction(1)
+    # f >= s + t holds for any f, with s and t low enough.
+    loose = Rows([{0: one, 1: -one, 2: -one}], [Fraction(0)], [None], 1, 3)
+    assert duality.lower_bound(np.ones(1), loose, lambda *_: one) is None
+    assert duality.lower_bound(np.zeros(1), loose, lambda *_: one) == 1
 
 
 @pytest.mark.parametrize("name", ["top set", "variation", "second differences", "rows of cvxpy"])
