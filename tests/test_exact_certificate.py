@@ -21,6 +21,7 @@ from ldpopt.constraints import (
     Hierarchy,
     Linear,
     Monotone,
+    Near,
     NonNegative,
     SumsTo,
 )
@@ -378,13 +379,63 @@ def test_stacks():
     assert "ulps=" in repr(result)
 
 
-def test_too_many_different_weights(monkeypatch):
-    monkeypatch.setattr(exact_box, "_LARGEST", 100)  # bits
+@pytest.mark.parametrize("box", BOXES, ids=range(len(BOXES)))
+def test_an_enclosed_price_proves_what_the_exact_one_does(box, monkeypatch):
+    """As with 10^5 different weights, whose price of the total has too many digits."""
+    constraints, low, high, total = box
+    rng = np.random.default_rng(12)
+    monkeypatch.setattr(exact_box, "_LARGEST", 1)  # bits
+    for weights in (rng.uniform(0.1, 3.0, 4), [1e10, 1e-10, 1.0, 3.0], [0.1, 0.1, 7.0, 7.0]):
+        target = rng.normal(0.25, 0.4, 4)
+        exact_loss = squares(fractions(target), fractions(weights))
+        inverse = [1 / weight for weight in fractions(weights)]
+        bounds = [low] * 4, [high] * 4
+        minimiser = box_minimiser(exact_loss, fractions(target), inverse, 0, *bounds, total)
+        problem = ldpopt.Problem(losses.WeightedLeastSquares(weights), constraints)
+        for point in (problem.solve(target).frequencies, rng.normal(0.2, 0.3, 4)):
+            result = certified(problem, target, point)
+            rise = exact_loss(fractions(point)) - exact_loss(minimiser)
+            assert rise <= Fraction(float(result.gap)) <= max(rise, 0) * Fraction(1 + EPS) + EPS**4
+            distance = max(abs(x - y) for x, y in zip(fractions(point), minimiser, strict=True))
+            # What encloses it may be above a double that the distance itself is.
+            assert distance <= Fraction(float(result.distance)) <= distance * Fraction(1 + 2 * EPS)
+            # A value may be right between two doubles, where no enclosure tells which is nearer.
+            if result.minimiser is None:
+                assert "between two doubles" in result.reason
+            else:
+                assert result.minimiser.tolist() == [float(value) for value in minimiser]
+
+
+def test_an_enclosure_that_misses_the_total_proves_nothing(monkeypatch):
+    monkeypatch.setattr(exact_box, "_LARGEST", 1)
+    bounds = [Bounds(0.1, 1.0), SumsTo(1.0)]
+    problem = ldpopt.Problem(losses.WeightedLeastSquares(np.arange(1.0, 11.0)), bounds)
+    result = certified(problem, np.zeros(10), np.full(10, 0.1))
+    assert result.gap == np.inf
+    assert "exactly this total" in result.reason
+    # A price that is wrong by a millionth is noticed.
+    problem = ldpopt.Problem(losses.WeightedLeastSquares([1.1, 1.2, 1.3]), SIMPLEX)
+    right = exact_box._near_parameter
+    for factor in (-1, 1):
+        wrong = lambda problem, bits, sign=factor: (  # noqa: E731
+            right(problem, bits) + sign * abs(right(problem, bits)) // 10**6
+        )
+        monkeypatch.setattr(exact_box, "_near_parameter", wrong)
+        assert certified(problem, [0.5, 0.5, 0.5], [0.4, 0.3, 0.3]).gap == np.inf
+
+
+def test_few_bits_of_an_enclosure_prove_a_larger_gap_and_distance(monkeypatch):
     weights = [1.1, 1.2, 1.3]
     problem = ldpopt.Problem(losses.WeightedLeastSquares(weights), SIMPLEX)
-    result = certified(problem, [0.5, 0.5, 0.5], [0.4, 0.3, 0.3])
-    assert "different weights" in result.reason
-    assert result.gap == np.inf
+    point = problem.solve([0.5, 0.5, 0.5]).frequencies
+    exactly = certified(problem, [0.5, 0.5, 0.5], point)
+    monkeypatch.setattr(exact_box, "_LARGEST", 1)
+    monkeypatch.setattr(exact_box, "_ENCLOSING", -48)
+    roughly = certified(problem, [0.5, 0.5, 0.5], point)
+    assert roughly.gap > exactly.gap
+    assert roughly.distance > exactly.distance
+    assert roughly.minimiser is None
+    assert "between two doubles" in roughly.reason
 
 
 def test_few_bits_of_the_multiplier_decide_like_all(monkeypatch):
@@ -626,9 +677,11 @@ def test_trees_and_constant_variances():
 @pytest.mark.parametrize(
     ("loss", "constraints"),
     [
-        (losses.LeastAbsolute(), SIMPLEX),
+        (losses.MaxAbsolute(), SIMPLEX),
         (losses.LeastSquares(), [*SIMPLEX, AtMost(1)]),
-        (losses.LeastSquares(), [*SIMPLEX, Custom(lambda f: [f[0] <= 0.5])]),
+        (losses.LeastSquares(), [*SIMPLEX, Near([0.5, 0.25, 0.25], 0.1)]),
+        (losses.LeastAbsolute(), [*SIMPLEX, Near([0.5, 0.25, 0.25], 0.1)]),
+        (losses.LeastSquares(), [*SIMPLEX, Custom(lambda f: [f[0] ** 2 <= 0.5])]),
         (losses.GaussianMLE(), [*SIMPLEX, Monotone([0, 1])]),
         (losses.KullbackLeibler(), [*SIMPLEX, Monotone([0, 1])]),
     ],

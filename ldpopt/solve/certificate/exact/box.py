@@ -47,7 +47,14 @@ _GUARD = 64
 _FINE = 160
 
 # Bits of the denominator of Σ 1/w: some 80,000 different weights, whose sum takes some seconds.
+# With more ρ is enclosed.
 _LARGEST = 2**22
+
+# Bits of ρ and of Σ 1/w where these are enclosed, beyond those of the largest weight.
+_ENCLOSING = 256
+
+
+_NONE_HAS_TOTAL = "no vector within the bounds has exactly this total"
 
 
 class Exact(NamedTuple):
@@ -228,8 +235,6 @@ def solved(problem: Program) -> tuple[Parameter, Sides] | str:
     if problem.total is None:
         still = Parameter(0, 1, (0, 1))
         return still, problem.sides(still)
-    if _bits(problem) > _LARGEST:
-        return "too many different weights for exact numbers: their sum has too many digits"
     for _ in range(_ROUNDS):
         parameter = _parameter(problem, sides)
         if parameter is None or not problem.is_inside(parameter):
@@ -316,7 +321,7 @@ def _searched(problem: Program) -> tuple[Parameter, Sides] | str:
             continue
         if problem.is_inside(exact) and problem.sides(exact).equals(sides):
             return exact, sides
-    return "no vector within the bounds has exactly this total"
+    return _NONE_HAS_TOTAL
 
 
 def _edges(problem: Program) -> list[Fraction]:
@@ -378,29 +383,164 @@ def exact(
     """Return gap, distance and minimiser of one vector in exact arithmetic.
 
     Cost: about 20 passes over d Python integers; with weights the sum of their inverses besides, a
-    number that has as many digits as all different weights together.
+    number that has as many digits as all different weights together. Where these are too many, gap
+    and distance are upper bounds, and 20 more passes.
     """
     problem = program(formulation, start, point, region)
     if isinstance(problem, str):
         return Exact(np.inf, np.inf, np.inf, float(formulation.violation(point)), None, problem)
     violation = rounded_up(_violation(problem), 1 << problem.e)
+    is_enclosed = problem.total is not None and _bits(problem) > _LARGEST
+    proof = _enclosed(problem) if is_enclosed else _solved(problem)
+    if isinstance(proof, str):
+        return Exact(np.inf, np.inf, np.inf, violation, None, proof)
+    gap, distance, minimiser, reason = proof
+    size = float(np.max(np.abs(point if minimiser is None else minimiser)))
+    return Exact(
+        np.inf if gap is None else gap,
+        rounded_up(*distance),
+        in_last_places(*distance, size),
+        violation,
+        minimiser,
+        reason,
+    )
+
+
+class _Proof(NamedTuple):
+    """What is proved; the gap is None outside the domain of the loss."""
+
+    gap: float | None
+    distance: tuple[int, int]
+    minimiser: Array | None
+    reason: str
+
+
+def _solved(problem: Program) -> _Proof | str:
+    """Return what the exact ρ proves."""
     answer = solved(problem)
     if isinstance(answer, str):
-        return Exact(np.inf, np.inf, np.inf, violation, None, answer)
+        return answer
     parameter, sides = answer
     placed = _placed if problem.weights is None else _placed_by_weight
     minimiser, distance = placed(problem, parameter, sides)
     rise = _gaussian_rise if problem.is_gaussian else _squares_rise
     gap = rise(problem, parameter, sides)
     reason = "" if gap is not None else "the loss is infinite at the point"
-    return Exact(
-        np.inf if gap is None else gap,
-        rounded_up(*distance),
-        in_last_places(*distance, float(np.max(np.abs(minimiser)))),
-        violation,
-        minimiser,
-        reason,
-    )
+    return _Proof(gap, distance, minimiser, reason)
+
+
+def _enclosed(problem: Program) -> _Proof | str:
+    """Return what two numbers below and above ρ prove, of squares with weights and a total.
+
+    Weak duality holds for every ρ: L(f*) >= Σ min ½ w (x - f̃)² - ρ x + ρ total, which is flat at
+    the right one, so that one that is off by 2^-256 gives up the square of this. The values rise
+    with ρ, so that each value of the minimiser is between those at the two numbers.
+    """
+    weights = problem.weights
+    assert weights is not None
+    assert problem.total is not None
+    bits = _ENCLOSING + _width(weights)
+    near = _near_parameter(problem, bits)
+    # Two sums are off by up to a last place per value. This much moves a value that is free, and so
+    # the sum, by more than both.
+    margin = 4 * len(weights) * int(max(weights))
+    ends = [near - margin, near + margin]
+    if _sum_at(problem, ends[0], bits)[1] > problem.total << bits:
+        return _NONE_HAS_TOTAL
+    if _sum_at(problem, ends[1], bits)[0] < problem.total << bits:
+        return _NONE_HAS_TOTAL
+    sides = problem.sides(Parameter(near, 1 << bits, (0, 1)))
+    gap = _squares_rise(problem, _with_energy(problem, near, sides, bits), sides)
+    lows, _ = _values_at(problem, ends[0], bits)
+    _, highs = _values_at(problem, ends[1], bits)
+    unit = 1 << (bits + problem.e)
+    minimiser = [nearest_double(low, unit) for low in lows.tolist()]
+    others = [nearest_double(high, unit) for high in highs.tolist()]
+    here = problem.point << bits
+    distance = max(int(np.max(highs - here)), int(np.max(here - lows)))
+    if minimiser != others:
+        return _Proof(
+            gap, (distance, unit), None, "a value of the minimiser is between two doubles"
+        )
+    return _Proof(gap, (distance, unit), np.array(minimiser), "")
+
+
+def _width(weights: Integers) -> int:
+    """Return how many bits the largest weight has."""
+    return int(np.max(weights)).bit_length()
+
+
+def _near_parameter(problem: Program, bits: int) -> int:
+    """Return ρ times 2^bits, rounded, by bisection over where values meet bounds and one step."""
+    weights = problem.weights
+    assert weights is not None
+    assert problem.total is not None
+    goal = problem.total << bits
+    steps = [
+        ((bounds - problem.target) * weights)[has_bound]
+        for has_bound, bounds in (
+            (problem.has_lower, problem.lower),
+            (problem.has_upper, problem.upper),
+        )
+    ]
+    edges = sorted(set(np.concatenate(steps).tolist()))
+    low = 0
+    high = len(edges)
+    while low < high:
+        middle = (low + high) // 2
+        if _sum_at(problem, edges[middle] << bits, bits)[0] >= goal:
+            high = middle
+        else:
+            low = middle + 1
+    # Between two edges the sum is linear, and before the first and behind the last one too.
+    first = edges[low - 1] if low else None
+    last = edges[low] if low < len(edges) else None
+    if first is None or last is None:
+        nearest = last if first is None else first
+        inner = 0 if nearest is None else nearest + (1 if last is None else -1)
+        inner <<= bits
+    else:
+        inner = (first + last) << (bits - 1)
+    free = problem.sides(Parameter(inner, 1 << bits, (0, 1))).free
+    missing = goal - _sum_at(problem, inner, bits)[0]
+    # So many digits that what they leave out of ρ is below its own last place.
+    digits = 2 * _width(weights) + abs(missing).bit_length() + len(weights).bit_length()
+    slope = int(np.sum(np.floor_divide(1 << digits, weights[free])))
+    if not slope:
+        # No value is free: any ρ between the edges has the same sum.
+        return inner
+    return inner + (missing << digits) // slope
+
+
+def _values_at(problem: Program, parameter: int, bits: int) -> tuple[Integers, Integers]:
+    """Return the values at ρ times 2^-bits in units of 2^-bits, rounded down and up."""
+    assert problem.weights is not None
+    sides = problem.sides(Parameter(parameter, 1 << bits, (0, 1)))
+    bounds = problem.bounds(sides) << bits
+    target = problem.target << bits
+    low = target + np.floor_divide(parameter, problem.weights)
+    high = target - np.floor_divide(-parameter, problem.weights)
+    return np.where(sides.free, low, bounds), np.where(sides.free, high, bounds)
+
+
+def _sum_at(problem: Program, parameter: int, bits: int) -> tuple[int, int]:
+    """Return numbers below and above the sum of the values at ρ times 2^-bits."""
+    low, high = _values_at(problem, parameter, bits)
+    return int(low.sum()), int(high.sum())
+
+
+def _with_energy(problem: Program, parameter: int, sides: Sides, bits: int) -> Parameter:
+    """Return ρ with the energy 2 ρ m - ρ² Σ 1/w that it proves, rounded down, of the free values.
+
+    m is what is missing of the total without ρ.
+    """
+    assert problem.weights is not None
+    assert problem.total is not None
+    free = sides.free
+    missing = problem.total - problem.bound_sum(sides) - int(problem.target[free].sum())
+    squares = -int(np.sum(np.floor_divide(-(parameter**2), problem.weights[free])))
+    energy = (2 * parameter * missing << bits) - squares
+    return Parameter(parameter, 1 << bits, (energy, 1 << 2 * bits))
 
 
 def _violation(problem: Program) -> int:

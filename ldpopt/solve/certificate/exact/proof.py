@@ -2,8 +2,8 @@
 
 Doubles are rational numbers, so that the question whether a vector is optimal has an exact answer
 wherever the KKT conditions are rational: for squares on boxes and polyhedra (``box``,
-``rows``). Likelihoods have logarithms; ``likelihoods`` encloses theirs, and ``enclosures`` where
-their minimisers are.
+``rows``). Of absolute deviations weak duality is exact (``absolute``). Likelihoods have logarithms;
+``likelihoods`` encloses theirs, and ``enclosures`` where their minimisers are.
 """
 
 from __future__ import annotations
@@ -18,10 +18,17 @@ from ldpopt import progress, validate
 from ldpopt.errors import UnsupportedProblemError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.immutable import Immutable
-from ldpopt.losses import GaussianMLE, LeastSquares, Loss, WeightedLeastSquares
+from ldpopt.losses import (
+    GaussianMLE,
+    L1To,
+    LeastAbsolute,
+    LeastSquares,
+    Loss,
+    WeightedLeastSquares,
+)
 from ldpopt.solve.certificate import shown
+from ldpopt.solve.certificate.exact import absolute, likelihoods
 from ldpopt.solve.certificate.exact import box as exact_box
-from ldpopt.solve.certificate.exact import likelihoods
 from ldpopt.solve.certificate.exact import rows as exact_rows
 from ldpopt.solve.formulation import Formulation, Region
 from ldpopt.tables import html_of
@@ -35,6 +42,8 @@ _ON_BOXES: Mapping[type[Loss], Prove] = {
     LeastSquares: exact_box.exact,
     WeightedLeastSquares: exact_box.exact,
     GaussianMLE: exact_box.exact,
+    LeastAbsolute: absolute.exact,
+    L1To: absolute.exact,
     **dict.fromkeys(likelihoods.LOSSES, likelihoods.exact),
 }
 """What proves each loss on bounds and totals. A class of a user may change what a loss means."""
@@ -100,7 +109,7 @@ def exact_certificate(
     formulation
         Squares, plain, weighted or over variances a + b f, or a likelihood or Kullback-Leibler
         loss, on bounds with at most one total; squares that are plain, weighted or over constant
-        variances also on polyhedra.
+        variances, and absolute deviations, also on polyhedra.
     start
         The estimate. Its doubles, and the noise's a and b, are taken at face value.
     point
@@ -115,8 +124,8 @@ def exact_certificate(
     -----
     Theorem: for a strictly convex loss the vector that satisfies the KKT conditions is the only
     minimiser. They are checked in integers or fractions, with no tolerance, and sides or rows that
-    do not satisfy them are replaced until they do. Cost: see ``box``, ``rows`` and
-    ``likelihoods``.
+    do not satisfy them are replaced until they do. Cost: see ``box``, ``rows``,
+    ``absolute`` and ``likelihoods``.
 
     Examples
     --------
@@ -160,17 +169,25 @@ def _method(formulation: Formulation, start: FrequencyEstimate) -> Prove:
             # An error now if it is missing, not in the first trial.
             likelihoods.library()
         return prove
-    if exact_rows.weights_of(formulation, start) is None:
+    prove_on_rows = _on_rows(formulation, start)
+    if prove_on_rows is None:
         raise UnsupportedProblemError(
             f"an exact certificate of {loss!r} takes bounds and one total, not "
             f"{formulation.statement}: leave out exact=True"
         )
     if exact_rows.rows_of(formulation, formulation.region(d), d) is None:
         raise UnsupportedProblemError(
-            "an exact certificate takes bounds, totals and linear rows without auxiliary "
-            f"variables, not {formulation.statement}: leave out exact=True"
+            "an exact certificate takes bounds, totals, linear rows and bounds of sums of absolute "
+            f"values, not {formulation.statement}: leave out exact=True"
         )
-    return exact_rows.exact
+    return prove_on_rows
+
+
+def _on_rows(formulation: Formulation, start: FrequencyEstimate) -> Prove | None:
+    """Return what proves a loss on polyhedra; None for a loss that has proofs on boxes alone."""
+    if _ON_BOXES[type(formulation.loss)] is absolute.exact:
+        return absolute.exact
+    return None if exact_rows.weights_of(formulation, start) is None else exact_rows.exact
 
 
 def _require_known_parts(formulation: Formulation) -> None:

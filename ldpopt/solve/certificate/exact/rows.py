@@ -1,13 +1,14 @@
 """The exact minimiser of weighted squares on a polyhedron, in rational numbers.
 
 If the active rows C f = c are known, f = f̃ + W⁻¹ Cᵀ y with C W⁻¹ Cᵀ y = c - C f̃ for the values that
-are at no bound. The floating-point certificate suggests which rows are active; whether the f of
-these rows is the minimiser is decided by the KKT conditions, in fractions.
+are at no bound. Rows with auxiliary variables are added to each other so that these drop out. The
+floating-point certificate suggests which rows are active, and of sums of absolute values the point;
+whether the f of these rows is the minimiser is decided by the KKT conditions, in fractions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -16,14 +17,24 @@ from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import GaussianMLE, LeastSquares, Loss, WeightedLeastSquares
+from ldpopt.solve.certificate.exact import duality
 from ldpopt.solve.certificate.exact.box import Exact
+from ldpopt.solve.certificate.exact.half_spaces import (
+    Combined,
+    HalfSpace,
+    Rows,
+    Vector,
+    half_spaces,
+    product,
+    subtract,
+    violation_of,
+    without_auxiliary,
+)
 from ldpopt.solve.certificate.exact.rationals import in_last_places, nearest_double, rounded_up
-from ldpopt.solve.certificate.polyhedra import polyhedron
-from ldpopt.solve.certificate.polyhedra.rows import has_own_rows
+from ldpopt.solve.certificate.polyhedra.rows import has_own_rows, rows_in_full
 from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]
-Vector = list[Fraction]
 
 # A multiplier below this part of the largest one does not suggest an active row at first.
 _ROUNDING = 1e-9
@@ -34,19 +45,17 @@ _ROUNDS = 200
 # Largest number of active rows: elimination takes up to the cube of it in growing fractions.
 _LARGEST = 600
 
-
-class Rows(NamedTuple):
-    """lower <= A f <= upper in fractions, each row as {index: coefficient}; None is no bound."""
-
-    matrix: list[dict[int, Fraction]]
-    lower: list[Fraction | None]
-    upper: list[Fraction | None]
+_CONTRADICTION = "the constraints contradict each other: no point has exactly their numbers"
 
 
 class Point(NamedTuple):
-    """A vector of the KKT system and its multipliers: of the rows and of the bounds."""
+    """A vector of the KKT system and its multipliers: of the rows and of the bounds.
+
+    ``x`` are its values with the auxiliary variables that fit them best.
+    """
 
     f: Vector
+    x: Vector
     row_multipliers: dict[int, Fraction]
     bound_multipliers: Vector
 
@@ -58,35 +67,60 @@ Active = dict[int, int]
 def rows_of(formulation: Formulation, region: Region, d: int) -> Rows | None:
     """Return the total and all rows that are not bounds; None if a constraint is no polyhedron.
 
-    Rows with auxiliary variables count as none.
+    Those of cvxpy are what it compiles. Rows with auxiliary variables count if for any f it is
+    plain which values fit it best: see ``Rows.projection``.
     """
-    system = Rows([], [], [])
+    matrix: list[dict[int, Fraction]] = []
+    lower: list[float] = []
+    upper: list[float] = []
     if region.total is not None:
-        _add(system, dict.fromkeys(range(d), Fraction(1)), region.total, region.total)
+        matrix.append(dict.fromkeys(range(d), Fraction(1)))
+        lower.append(region.total)
+        upper.append(region.total)
+    columns = d
     for member in formulation.constraints:
         if not has_own_rows(member, d):
             continue
-        stated = member.rows(d)
-        if stated is None or stated.auxiliary is not None:
+        stated = rows_in_full(member, d)
+        if stated is None:
             return None
-        matrix = stated.matrix.tocsr()
-        for i, (lower, upper) in enumerate(zip(stated.lower, stated.upper, strict=True)):
-            part = slice(matrix.indptr[i], matrix.indptr[i + 1])
-            row: dict[int, Fraction] = {}
-            for v, entry in zip(matrix.indices[part], matrix.data[part], strict=True):
-                row[int(v)] = row.get(int(v), Fraction(0)) + Fraction(float(entry))
-            _add(system, row, lower, upper)
-    return system
+        stated_rows = _fractions_by_row(stated.matrix, 0)
+        if stated.auxiliary is not None:
+            further = _fractions_by_row(stated.auxiliary, columns)
+            pairs = zip(stated_rows, further, strict=True)
+            stated_rows = [{**row, **more} for row, more in pairs]
+            columns += stated.auxiliary.shape[1]
+        matrix += stated_rows
+        lower += stated.lower.tolist()
+        upper += stated.upper.tolist()
+    system = Rows(matrix, [_bound(x) for x in lower], [_bound(x) for x in upper], d, columns)
+    return None if system.projection is None else system
 
 
-def _add(system: Rows, row: dict[int, Fraction], lower: float, upper: float) -> None:
-    system.matrix.append(row)
-    system.lower.append(_bound(lower))
-    system.upper.append(_bound(upper))
+def _fractions_by_row(matrix: Any, first: int) -> list[dict[int, Fraction]]:
+    """Return the rows of a sparse matrix whose columns are counted from a first one."""
+    by_row = matrix.tocsr()
+    rows: list[dict[int, Fraction]] = []
+    for i in range(by_row.shape[0]):
+        part = slice(by_row.indptr[i], by_row.indptr[i + 1])
+        row: dict[int, Fraction] = {}
+        for v, entry in zip(by_row.indices[part], by_row.data[part], strict=True):
+            # A sparse matrix may store an entry in parts.
+            row[first + int(v)] = row.get(first + int(v), Fraction(0)) + Fraction(float(entry))
+        rows.append({v: entry for v, entry in row.items() if entry})
+    return rows
 
 
 def _bound(value: float) -> Fraction | None:
     return Fraction(float(value)) if np.isfinite(value) else None
+
+
+def bounds_of(region: Region) -> Rows:
+    """Return the bounds of all values, without a matrix."""
+    d = len(region.lower)
+    lower = [_bound(x) for x in region.lower]
+    upper = [_bound(x) for x in region.upper]
+    return Rows([], lower, upper, d, d)
 
 
 def exact(
@@ -96,6 +130,8 @@ def exact(
     region: Region,
 ) -> Exact:
     """Return gap, distance and minimiser of Σ w (f - f̃)², all in fractions.
+
+    Where the active rows do not settle, the gap is what the multipliers in doubles prove.
 
     Cost: a few eliminations over the active rows, whose fractions grow with each step: hundredths
     of a second for orders and trees of 64 values, about a second for 20 dense rows with weights.
@@ -107,19 +143,21 @@ def exact(
     weights, factor = squares
     target = [Fraction(float(value)) for value in start.frequencies]
     here = [Fraction(float(value)) for value in point]
-    bounds = Rows([], [_bound(x) for x in region.lower], [_bound(x) for x in region.upper])
-    violation = rounded_up(*_violation(here, system, bounds).as_integer_ratio())
+    bounds = bounds_of(region)
+    violation = rounded_up(*violation_of(here, system, bounds).as_integer_ratio())
     best = _minimiser(formulation, start, point, system, bounds, target, weights)
+    value = factor * _distance(here, target, weights)
     if isinstance(best, str):
-        return Exact(np.inf, np.inf, np.inf, violation, None, best)
-    rise = factor * sum(
-        weight * ((x - y) ** 2 - (z - y) ** 2)
-        for weight, x, y, z in zip(weights, here, target, best, strict=True)
-    )
+        gap = np.inf
+        if best != _CONTRADICTION:
+            prices = duality.suggested(formulation, start, point)
+            gap = _proved_gap(value, prices, system, bounds, target, [factor * w for w in weights])
+        return Exact(gap, np.inf, np.inf, violation, None, best)
+    rise = value - factor * _distance(best, target, weights)
     distance = max(abs(x - z) for x, z in zip(here, best, strict=True)).as_integer_ratio()
     minimiser = np.array([nearest_double(*value.as_integer_ratio()) for value in best])
     return Exact(
-        max(rounded_up(*Fraction(rise).as_integer_ratio()), 0.0),
+        max(rounded_up(*rise.as_integer_ratio()), 0.0),
         rounded_up(*distance),
         in_last_places(*distance, float(np.max(np.abs(minimiser)))),
         violation,
@@ -128,25 +166,32 @@ def exact(
     )
 
 
-def _violation(f: Vector, system: Rows, bounds: Rows) -> Fraction:
-    """Return by how much a vector leaves the set, 0 inside."""
-    excess = Fraction(0)
-    for value, lower, upper in zip(f, bounds.lower, bounds.upper, strict=True):
-        excess = max(excess, _outside(value, lower, upper))
-    for row, lower, upper in zip(*system, strict=True):
-        excess = max(excess, _outside(_product(row, f), lower, upper))
-    return excess
+def _distance(f: Vector, target: Vector, weights: Vector) -> Fraction:
+    """Return Σ w (f - f̃)²."""
+    terms = zip(weights, f, target, strict=True)
+    return sum((weight * (x - y) ** 2 for weight, x, y in terms), Fraction(0))
 
 
-def _outside(value: Fraction, lower: Fraction | None, upper: Fraction | None) -> Fraction:
-    """Return how far a value is outside its bounds, negative or 0 inside."""
-    below = Fraction(0) if lower is None else lower - value
-    above = Fraction(0) if upper is None else value - upper
-    return max(below, above)
+def _proved_gap(
+    value: Fraction,
+    prices: Array,
+    system: Rows,
+    bounds: Rows,
+    target: Vector,
+    weights: Vector,
+) -> float:
+    """Return what multipliers prove of the gap of Σ w (f - f̃)², where no minimiser is known."""
 
+    def smallest(v: int, slope: Fraction) -> Fraction:
+        x = target[v] + slope / (2 * weights[v])
+        lower = bounds.lower[v]
+        upper = bounds.upper[v]
+        x = x if lower is None else max(x, lower)
+        x = x if upper is None else min(x, upper)
+        return weights[v] * (x - target[v]) ** 2 - slope * x
 
-def _product(row: dict[int, Fraction], f: Vector) -> Fraction:
-    return sum((entry * f[v] for v, entry in row.items()), Fraction(0))
+    proved = duality.lower_bound(prices, system, smallest)
+    return np.inf if proved is None else max(rounded_up(*(value - proved).as_integer_ratio()), 0.0)
 
 
 def _minimiser(
@@ -162,7 +207,7 @@ def _minimiser(
     settled = _by_repairs(formulation, start, point, system, bounds, target, weights)
     if settled is not None:
         return settled
-    return _by_dual_steps([*_half_spaces(system), *_half_spaces(bounds)], target, weights)
+    return _by_dual_steps(system, list(half_spaces(bounds)), target, weights)
 
 
 def _by_repairs(
@@ -199,53 +244,36 @@ def _by_repairs(
             _keep_equations(values, bounds)
             continue
         if not _repair(candidate, rows, values, system, bounds, one_by_one=one_by_one):
-            return candidate.f
+            # Rows that are held may still be violated where none is held that ties their auxiliary
+            # variables to f.
+            is_inside = violation_of(candidate.f, system, bounds) == 0
+            return candidate.f if is_inside else None
     return None
 
 
-class _HalfSpace(NamedTuple):
-    """row·f >= bound, or row·f = bound."""
-
-    row: dict[int, Fraction]
-    bound: Fraction
-    is_equation: bool
-
-    def turned(self) -> _HalfSpace:
-        """Return the same from the other side."""
-        row = {v: -entry for v, entry in self.row.items()}
-        return _HalfSpace(row, -self.bound, self.is_equation)
-
-
-def _half_spaces(limits: Rows) -> Iterator[_HalfSpace]:
-    """Yield each side of rows, or of values if there is no matrix."""
-    for i, (lower, upper) in enumerate(zip(limits.lower, limits.upper, strict=True)):
-        row = limits.matrix[i] if limits.matrix else {i: Fraction(1)}
-        is_equation = _is_equation(limits, i)
-        if lower is not None:
-            yield _HalfSpace(row, lower, is_equation)
-        if upper is not None and not is_equation:
-            yield _HalfSpace(row, upper, is_equation).turned()
-
-
-def _by_dual_steps(limits: list[_HalfSpace], target: Vector, weights: Vector) -> Vector | str:
+def _by_dual_steps(
+    system: Rows, bounds: list[HalfSpace], target: Vector, weights: Vector
+) -> Vector | str:
     """Return the minimiser by the dual steps of Goldfarb and Idnani (1983), or why there is none.
 
-    The rows that are held stay independent, and their multipliers of the right sign. Each full step
+    Rows in f alone take the place of those with auxiliary variables: ``Projection.cuts``. The rows
+    that are held stay independent, and their multipliers of the right sign. Each full step
     to the row that is violated most makes the minimum of the rows held larger, so that none comes
     back; the steps before it drop rows.
     """
     f = target.copy()
-    held: list[_HalfSpace] = []
+    held: list[HalfSpace] = []
     multipliers: Vector = []
     for _ in range(_ROUNDS):
-        added = _violated_most(limits, f)
+        assert system.projection is not None
+        added = _violated_most([*system.projection.cuts(f), *bounds], f)
         if added is None:
             return f
         price = Fraction(0)
         is_full = False
         while not is_full:
             direction, shares = _direction(added, held, weights)
-            rise = _product(added.row, direction)
+            rise = product(added.row, direction)
             droppable = [
                 (multiplier / share, k)
                 for k, (multiplier, share) in enumerate(zip(multipliers, shares, strict=True))
@@ -254,11 +282,11 @@ def _by_dual_steps(limits: list[_HalfSpace], target: Vector, weights: Vector) ->
             # The first of the smallest: ties are broken by the order of the rows.
             step, dropped = min(droppable, default=(None, -1))
             if rise > 0:
-                whole = (added.bound - _product(added.row, f)) / rise
+                whole = (added.bound - product(added.row, f)) / rise
                 is_full = step is None or whole <= step
                 step = whole if is_full else step
             if step is None:
-                return "the constraints contradict each other: no point has exactly their numbers"
+                return _CONTRADICTION
             f = [value + step * move for value, move in zip(f, direction, strict=True)]
             multipliers = [m - step * share for m, share in zip(multipliers, shares, strict=True)]
             price += step
@@ -271,12 +299,12 @@ def _by_dual_steps(limits: list[_HalfSpace], target: Vector, weights: Vector) ->
     return "the active rows do not settle: pass a point that is nearer to the minimiser"
 
 
-def _violated_most(limits: list[_HalfSpace], f: Vector) -> _HalfSpace | None:
+def _violated_most(limits: list[HalfSpace], f: Vector) -> HalfSpace | None:
     """Return the half space that f is farthest outside of, None if there is none."""
     farthest = Fraction(0)
     result = None
     for one in limits:
-        excess = one.bound - _product(one.row, f)
+        excess = one.bound - product(one.row, f)
         distance = abs(excess) if one.is_equation else excess
         if distance > farthest:
             farthest = distance
@@ -284,7 +312,7 @@ def _violated_most(limits: list[_HalfSpace], f: Vector) -> _HalfSpace | None:
     return result
 
 
-def _direction(added: _HalfSpace, held: list[_HalfSpace], weights: Vector) -> tuple[Vector, Vector]:
+def _direction(added: HalfSpace, held: list[HalfSpace], weights: Vector) -> tuple[Vector, Vector]:
     """Return how f moves per unit of a multiplier, and by how much those of held rows fall."""
     rows = [one.row for one in held]
     gram = [
@@ -310,7 +338,7 @@ def _weighted(first: dict[int, Fraction], second: dict[int, Fraction], weights: 
 def _keep_equations(active: Active, limits: Rows) -> None:
     """Leave out all rows or values that are held at one bound of two different ones."""
     for i in list(active):
-        if not _is_equation(limits, i):
+        if not limits.is_equation(i):
             del active[i]
 
 
@@ -322,12 +350,14 @@ def _suggested(
     bounds: Rows,
 ) -> tuple[Active, Active]:
     """Return the rows and values that the floating-point certificate takes to be active."""
-    explanation = polyhedron.evidence(formulation, start, point).explain()
-    multipliers = explanation.row_multipliers
+    multipliers = duality.suggested(formulation, start, point)
     if formulation.region(len(point)).total is not None:
-        # The total is the first row of the system, and its multiplier has a name of its own.
-        multipliers = np.append(0.0, multipliers)
-    return _suggested_rows(multipliers, system), _suggested_values(point, bounds)
+        # The total holds whatever its multiplier is, which says nothing about the size of others.
+        multipliers[0] = 0.0
+    rows = _suggested_rows(multipliers, system)
+    if system.columns > system.d:
+        rows = _with_touched(rows, point, system)
+    return rows, _suggested_values(point, bounds)
 
 
 def _suggested_rows(multipliers: Array, system: Rows) -> Active:
@@ -335,16 +365,33 @@ def _suggested_rows(multipliers: Array, system: Rows) -> Active:
     rows: Active = {}
     threshold = _ROUNDING * float(np.max(np.abs(multipliers), initial=0.0))
     for i, multiplier in enumerate(multipliers):
-        if _is_equation(system, i):
+        if system.is_equation(i):
             rows[i] = -1
-        elif abs(multiplier) > threshold:
+        elif abs(multiplier) > threshold and not system.only_bounds_auxiliary(i):
             rows[i] = -1 if multiplier > 0 else 1
     return rows
 
 
-def _is_equation(limits: Rows, i: int) -> bool:
-    """Return whether a row or value has one bound from both sides."""
-    return limits.lower[i] is not None and limits.lower[i] == limits.upper[i]
+def _with_touched(rows: Active, point: Array, system: Rows) -> Active:
+    """Return rows with those of a sum's terms that hold with equality at a point, or nearly.
+
+    Multipliers alone do not say which terms of a sum of absolute values are 0.
+    """
+    assert system.projection is not None
+    x = system.projection.extended([Fraction(float(value)) for value in point])
+    near = Fraction(_ROUNDING) * max(map(abs, x))
+    held: Active = {}
+    for i, row in enumerate(system.matrix):
+        height = product(row, x)
+        for side, bound in ((-1, system.lower[i]), (1, system.upper[i])):
+            is_met = bound is not None and abs(height - bound) <= near
+            if is_met and not system.only_bounds_auxiliary(i):
+                held[i] = side
+    # Terms count where their sum is at its bound.
+    sums = [system.matrix[i] for i in held if len(system.auxiliary(i)) > 1]
+    terms = {j for row in sums for j in row}
+    others = {i: side for i, side in rows.items() if not terms & set(system.auxiliary(i))}
+    return others | {i: side for i, side in held.items() if terms & set(system.auxiliary(i))}
 
 
 def _suggested_values(point: Array, bounds: Rows) -> Active:
@@ -370,11 +417,19 @@ def _at(
     f = target.copy()
     for v, side in values.items():
         f[v] = _bound_at(bounds, v, side)
-    solution = _eliminated(*_normal_equations(rows, values, system, f, weights))
+    held = [
+        Combined(system.matrix[i], _bound_at(system, i, rows[i]), {i: Fraction(1)})
+        for i in sorted(rows)
+    ]
+    combined = without_auxiliary(held, system)
+    solution = _eliminated(*_normal_equations(combined, values, f, weights))
     if solution is None:
         return None
-    multipliers = dict(zip(sorted(rows), solution, strict=True))
-    explained = _explained(multipliers, system, len(f))
+    multipliers = dict.fromkeys(rows, Fraction(0))
+    for one, price in zip(combined, solution, strict=True):
+        for i, share in one.shares.items():
+            multipliers[i] += share * price
+    explained = _explained(multipliers, system)
     for v in range(len(f)):
         if v not in values:
             f[v] += explained[v] / weights[v]
@@ -383,7 +438,8 @@ def _at(
         weight * (x - y) - part
         for weight, x, y, part in zip(weights, f, target, explained, strict=True)
     ]
-    return Point(f, multipliers, slopes)
+    assert system.projection is not None
+    return Point(f, system.projection.extended(f), multipliers, slopes)
 
 
 def _bound_at(limits: Rows, i: int, side: int) -> Fraction:
@@ -393,27 +449,23 @@ def _bound_at(limits: Rows, i: int, side: int) -> Fraction:
     return bound
 
 
-def _explained(multipliers: dict[int, Fraction], system: Rows, d: int) -> Vector:
-    """Return Aᵀy."""
-    result = [Fraction(0)] * d
-    for i, multiplier in multipliers.items():
-        for v, entry in system.matrix[i].items():
-            result[v] += entry * multiplier
-    return result
+def _explained(multipliers: dict[int, Fraction], system: Rows) -> Vector:
+    """Return Aᵀy, without what is left of auxiliary variables, which is 0."""
+    return system.slopes(multipliers)[: system.d]
 
 
 def _normal_equations(
-    rows: Active, values: Active, system: Rows, f: Vector, weights: Vector
+    held: list[Combined], values: Active, f: Vector, weights: Vector
 ) -> tuple[list[dict[int, Fraction]], Vector]:
-    """Return C W⁻¹ Cᵀ of the values at no bound, and c - C f, of the active rows in order."""
+    """Return C W⁻¹ Cᵀ of the values at no bound, and c - C f, of rows C f = c."""
     gram: list[dict[int, Fraction]] = []
     right: Vector = []
     # Only rows with a value in common have an entry: chains and trees stay sparse.
     users: dict[int, list[tuple[int, Fraction]]] = {}
-    for k, i in enumerate(sorted(rows)):
-        right.append(_bound_at(system, i, rows[i]) - _product(system.matrix[i], f))
+    for k, one in enumerate(held):
+        right.append(one.bound - product(one.row, f))
         gram.append({})
-        for v, entry in system.matrix[i].items():
+        for v, entry in one.row.items():
             if v not in values:
                 users.setdefault(v, []).append((k, entry))
     for v, entries in users.items():
@@ -444,7 +496,7 @@ def _eliminated(gram: list[dict[int, Fraction]], right: Vector) -> Vector | None
         order.append(pivot)
         for k in [k for k in row if k != pivot]:
             factor = row[k] / diagonal
-            _subtract(gram[k], row, factor)
+            subtract(gram[k], row, factor)
             # Its column is done with; what is left of it is 0.
             gram[k].pop(pivot, None)
             right[k] -= factor * right[pivot]
@@ -454,16 +506,6 @@ def _eliminated(gram: list[dict[int, Fraction]], right: Vector) -> Vector | None
         rest = sum((row[k] * solution[k] for k in row if k != pivot), Fraction(0))
         solution[pivot] = (right[pivot] - rest) / row[pivot]
     return solution
-
-
-def _subtract(row: dict[int, Fraction], other: dict[int, Fraction], factor: Fraction) -> None:
-    """Subtract a multiple of another row, and drop entries that become 0."""
-    for k, entry in other.items():
-        changed = row.get(k, Fraction(0)) - factor * entry
-        if changed:
-            row[k] = changed
-        else:
-            row.pop(k, None)
 
 
 def _repair(
@@ -479,7 +521,7 @@ def _repair(
 
     Returns whether anything had to be changed: if not, the KKT conditions hold exactly.
     """
-    heights = [_product(row, candidate.f) for row in system.matrix]
+    heights = [product(row, candidate.x) for row in system.matrix]
     of_values = dict(enumerate(candidate.bound_multipliers))
     changed = False
     for active, limits, multipliers, reached in (
@@ -498,6 +540,29 @@ def _repair(
                 active[i] = side
             if one_by_one:
                 return True
+    return _hold_terms(candidate, rows, system) or changed
+
+
+def _hold_terms(candidate: Point, rows: Active, system: Rows) -> bool:
+    """Hold both rows of auxiliary variables on the other side of which the candidate is.
+
+    A term of a sum of absolute values that has another sign than was assumed is held at 0. Returns
+    whether there was any.
+    """
+    if system.columns == system.d:
+        return False
+    assert system.projection is not None
+    defining = system.projection.defining(candidate.f)
+    changed = False
+    for i, side in list(rows.items()):
+        row = system.matrix[i]
+        if product(row, candidate.x) == _bound_at(system, i, side):
+            continue
+        for place in [defining[j].place for j in row if j in defining]:
+            assert place is not None
+            if place[0] not in rows:
+                rows[place[0]] = place[1]
+                changed = True
     return changed
 
 

@@ -152,7 +152,7 @@ class RowsOfTrials:
         self._formulation = formulation
         self._region = formulation.region(d)
         members = [one for one in formulation.convex_constraints if has_own_rows(one, d)]
-        stated = [_rows_of(member, d) for member in members]
+        stated = [rows_in_full(member, d) for member in members]
         linear = [rows for rows in stated if rows is not None]
         self.curved = [one for one, rows in zip(members, stated, strict=True) if rows is None]
         extents = [one.extent(d) for one in self.curved]
@@ -222,7 +222,7 @@ def _total_row(total: float | None, d: int) -> list[LinearInequalities]:
     return [LinearInequalities(everything, np.array([total]), np.array([total]))]
 
 
-def _rows_of(member: Constraint, d: int) -> LinearInequalities | None:
+def rows_in_full(member: Constraint, d: int) -> LinearInequalities | None:
     """Return the rows of a constraint, those that cvxpy finds included; None if it is curved."""
     rows = member.rows(d)
     return _linear_rows(member, d) if rows is None else rows
