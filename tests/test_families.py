@@ -496,6 +496,9 @@ class Falling(losses.Huber):
     def gradient(self, f, estimate):
         return np.full(f.shape, -1.0)
 
+    def response(self, mu, data, constants):
+        return np.broadcast_to(np.where(mu < 1, np.inf, -np.inf), data[0].shape)
+
 
 # --- a price on variation -------------------------------------------------------------------------
 
