@@ -33,6 +33,7 @@ from ldpopt.losses import Loss
 from ldpopt.solve.certificate import duals, shown
 from ldpopt.solve.certificate.another_point import gap_by_way_of
 from ldpopt.solve.certificate.bounds.competitors import at_end, domain_of
+from ldpopt.solve.certificate.bounds.dual import EPS
 from ldpopt.solve.certificate.bounds.evidence import (
     SMALLEST_SCALE,
     UNEXPLAINED,
@@ -49,6 +50,7 @@ from ldpopt.solve.certificate.cones.convex_program import ProgramCertificate, ce
 from ldpopt.solve.certificate.exact.proof import ExactCertificate, exact_certificate
 from ldpopt.solve.certificate.polyhedra import polyhedron
 from ldpopt.solve.certificate.prices.ball_gap import ball_explanation, ball_gap
+from ldpopt.solve.certificate.prices.origin import Restated, is_far, restated
 from ldpopt.solve.certificate.prices.own_ball_gap import own_ball_explanation, own_ball_gap
 from ldpopt.solve.certificate.prices.pooled_gap import pooled_gap
 from ldpopt.solve.formulation import Formulation
@@ -510,6 +512,39 @@ def _convex_evidence(
     problem: Formulation, start: FrequencyEstimate, point: Array, find_minimum: Elsewhere
 ) -> Evidence:
     """Return gap and multipliers on a convex set."""
+    evidence = _evidence_of_slopes(problem, start, point, find_minimum)
+    # What is further off the minimum than it promises is so beside any origin.
+    is_near = evidence.gap <= _PROMISED * evidence.terms
+    is_lost = is_near & (evidence.gap > 0) & is_far(problem, point, evidence.terms)
+    if not is_lost.any():
+        return evidence
+    explanation = evidence.explain()
+    gap = np.full(evidence.gap.shape, np.inf)
+    for trial in map(tuple, np.argwhere(is_lost)):
+        prices = (explanation.sum_multiplier[trial], explanation.row_multipliers[trial])
+        other = restated(problem, start[trial], point[trial], *prices, explanation.row_sizes)
+        if other is not None:
+            gap[trial] = _gap_from_origin(problem, start[trial], point[trial], other)
+    return _with_smaller_gap(evidence, SizedGap(gap, evidence.terms))
+
+
+def _gap_from_origin(
+    problem: Formulation, start: FrequencyEstimate, f: Array, other: Restated
+) -> float:
+    """Return the gap of one trial by the loss without what the set's equations pay for."""
+    gap = _evidence_of_slopes(problem.with_loss(other.loss), start, f, _nowhere).gap
+    # The excess may have any sign, and cancel the gap.
+    return float(np.maximum(gap + other.excess + EPS * (gap + abs(other.excess)), 0.0))
+
+
+def _nowhere() -> None:
+    """Return no minimum to go by."""
+
+
+def _evidence_of_slopes(
+    problem: Formulation, start: FrequencyEstimate, point: Array, find_minimum: Elsewhere
+) -> Evidence:
+    """Return gap and multipliers on a convex set, by the slopes that the loss computes."""
     # On boxes no program is needed, and all trials are certified at once.
     if box.applies(problem, start.d):
         return _box_evidence(problem, start, point, find_minimum)
