@@ -534,7 +534,7 @@ def _gap_from_origin(
     """Return the gap of one trial by the loss without what the set's equations pay for."""
     gap = _evidence_of_slopes(problem.with_loss(other.loss), start, f, _nowhere).gap
     # The excess may have any sign, and cancel the gap.
-    return float(np.maximum(gap + other.excess + EPS * (gap + abs(other.excess)), 0.0))
+    return float(np.maximum(gap + other.excess + 2 * EPS * (gap + abs(other.excess)), 0.0))
 
 
 def _nowhere() -> None:
