@@ -31,7 +31,7 @@ from ldpopt.estimate.traced import in_order
 from ldpopt.immutable import locked
 from ldpopt.losses import Loss
 from ldpopt.solve.certificate import duals, shown
-from ldpopt.solve.certificate.another_point import gap_by_way_of
+from ldpopt.solve.certificate.another_point import gap_at_hand, gap_by_way_of
 from ldpopt.solve.certificate.bounds.competitors import at_end, domain_of
 from ldpopt.solve.certificate.bounds.dual import EPS
 from ldpopt.solve.certificate.bounds.evidence import (
@@ -50,7 +50,7 @@ from ldpopt.solve.certificate.cones.convex_program import ProgramCertificate, ce
 from ldpopt.solve.certificate.exact.proof import ExactCertificate, exact_certificate
 from ldpopt.solve.certificate.polyhedra import polyhedron
 from ldpopt.solve.certificate.prices.ball_gap import ball_explanation, ball_gap
-from ldpopt.solve.certificate.prices.origin import Restated, is_far, restated
+from ldpopt.solve.certificate.prices.origin import is_far, restated
 from ldpopt.solve.certificate.prices.own_ball_gap import own_ball_explanation, own_ball_gap
 from ldpopt.solve.certificate.prices.pooled_gap import pooled_gap
 from ldpopt.solve.formulation import Formulation
@@ -424,7 +424,7 @@ def _certificate(
         size=_size(problem, start, np.maximum(largest, -lowest)),
         reason=next(iter(reasons), ""),
         scope=problem.loss.scope,
-        is_quick=point.size <= _LONG_FOR_ROWS or box.applies(problem, start.d),
+        is_quick=_is_quick(problem, point),
         explain=partial(_multipliers, problem, start, point, evidence),
         measure=measure,
     )
@@ -518,27 +518,42 @@ def _convex_evidence(
     is_lost = is_near & (evidence.gap > 0) & is_far(problem, point, evidence.terms)
     if not is_lost.any():
         return evidence
-    explanation = evidence.explain()
     gap = np.full(evidence.gap.shape, np.inf)
+    on_box = evidence.explain().sum_multiplier if box.applies(problem, start.d) else None
     for trial in map(tuple, np.argwhere(is_lost)):
-        prices = (explanation.sum_multiplier[trial], explanation.row_multipliers[trial])
-        other = restated(problem, start[trial], point[trial], *prices, explanation.row_sizes)
-        if other is not None:
-            gap[trial] = _gap_from_origin(problem, start[trial], point[trial], other)
+        price = None if on_box is None else -on_box[trial]
+        gap[trial] = _gap_from_origin(problem, start[trial], point[trial], price)
     return _with_smaller_gap(evidence, SizedGap(gap, evidence.terms))
 
 
 def _gap_from_origin(
-    problem: Formulation, start: FrequencyEstimate, f: Array, other: Restated
+    problem: Formulation, start: FrequencyEstimate, f: Array, price: Array | None
 ) -> float:
     """Return the gap of one trial by the loss without what the set's equations pay for."""
-    gap = _evidence_of_slopes(problem.with_loss(other.loss), start, f, _nowhere).gap
+    other = restated(problem, start, f, price)
+    if other is None:
+        return np.inf
+    shifted = problem.with_loss(other.loss)
+    # Programs of long vectors may take minutes.
+    proof: Evidence | SizedGap | None
+    if _is_quick(problem, f):
+        proof = _evidence_of_slopes(shifted, start, f, _nowhere)
+    else:
+        proof = gap_at_hand(shifted, start, f)
+    if proof is None:
+        return np.inf
     # The excess may have any sign, and cancel the gap.
-    return float(np.maximum(gap + other.excess + 2 * EPS * (gap + abs(other.excess)), 0.0))
+    gap = float(proof.gap)
+    return max(gap + other.excess + 2 * EPS * (gap + abs(other.excess)), 0.0)
 
 
 def _nowhere() -> None:
     """Return no minimum to go by."""
+
+
+def _is_quick(problem: Formulation, point: Array) -> bool:
+    """Return whether multipliers take no more than a few looks at the values."""
+    return point.size <= _LONG_FOR_ROWS or box.applies(problem, point.shape[-1])
 
 
 def _evidence_of_slopes(

@@ -10,9 +10,9 @@ is L itself on the set, and at any f
     L(f) - min L = L'(f) - min L' + p·(E f - b).
 
 Beside an estimate of 10¹² the slopes f - f̃ are of this size too, and doubles there are 10⁻⁴ apart.
-What they have in common the equations pay for. So with the multipliers of E at the point as prices,
-the slopes of L' are of the size of the frequencies. They are f - f̃ - Eᵀp, rounded once, and what
-is certified is L'. This is the origin by which closed forms shift estimates, as one number per
+What they have in common the equations pay for. So with prices that explain the slopes of values
+between their bounds, those of L' are of the size of the frequencies: f - f̃ - Eᵀp, rounded once.
+What is certified is L'. This is the origin by which closed forms shift estimates, as one number per
 equation. Prices need not be right: the certificate of L' has multipliers of its own.
 """
 
@@ -24,8 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form.parts import absolute_sum
+from ldpopt.constraints import LinearInequalities
 from ldpopt.constraints.base import kept_rows
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses import Loss
 from ldpopt.losses.expanded import ExpandedSquares
 from ldpopt.solve.certificate.bounds.dual import EPS, usable
 from ldpopt.solve.certificate.bounds.exact_sums import (
@@ -34,6 +36,7 @@ from ldpopt.solve.certificate.bounds.exact_sums import (
     row_totals,
     two_sum,
 )
+from ldpopt.solve.certificate.prices.active_rows import least_squares
 from ldpopt.solve.formulation import Formulation
 
 Array = NDArray[np.float64]
@@ -41,6 +44,9 @@ Array = NDArray[np.float64]
 # How far slopes are above the size of frequencies before an origin is looked for: with less, their
 # rounding costs below 1e-10 of the square of that size.
 _FAR = 1e3
+
+# Weight of the slope of a value that a bound holds, beside 1: the bound may explain any part of it.
+_HELD = 1e-12
 
 
 class Restated(NamedTuple):
@@ -64,74 +70,61 @@ def is_far(formulation: Formulation, point: Array, terms: Array) -> NDArray[np.b
 
 
 def restated(
-    formulation: Formulation,
-    start: FrequencyEstimate,
-    f: Array,
-    of_total: Array,
-    of_rows: Array,
-    row_sizes: tuple[int | None, ...],
+    formulation: Formulation, start: FrequencyEstimate, f: Array, price: Array | None
 ) -> Restated | None:
-    """Return L' of a squared distance; None where the set states no equations.
+    """Return L' of a squared distance about one point; None where the set states no equations.
 
     Parameters
     ----------
-    formulation
-        The loss and the set.
-    start, f
-        The estimate and the point, of one trial.
-    of_total, of_rows, row_sizes
-        Multipliers there as an ``Explanation`` has them, which are the prices.
+    formulation, start, f
+        The problem, the estimate and the point, of one trial.
+    price
+        That of the total where it is the only equation; None to look for those of all equations.
     """
-    equations = _equations(formulation, len(f), of_total, of_rows, row_sizes)
+    equations = _equations(formulation, len(f))
     if equations is None:
         return None
-    matrix, right, prices = equations
-    excess = _excess(matrix, right, prices, f)
-    slope, error = _slopes(formulation, start, f, matrix, prices)
+    if price is None:
+        lower, upper = formulation.box(len(f))
+        weights = np.where((lower < f) & (f < upper), 1.0, _HELD)
+        slope = formulation.loss.gradient(f, start)
+        prices = usable(least_squares(equations.matrix, slope, weights))
+    else:
+        prices = np.atleast_1d(price)
+    excess = _excess(equations, prices, f)
+    slope, error = _slopes(formulation.loss, start, f, equations.matrix, prices)
     if not (np.isfinite(excess) and np.isfinite(error).all()):
         return None
-    loss = ExpandedSquares(f, slope, error, formulation.loss.square_weights)
-    return Restated(loss, excess)
+    return Restated(ExpandedSquares(f, slope, error, formulation.loss.square_weights), excess)
 
 
-def _equations(
-    formulation: Formulation,
-    d: int,
-    of_total: Array,
-    of_rows: Array,
-    row_sizes: tuple[int | None, ...],
-) -> tuple[Any, Array, Array] | None:
-    """Return E, b and the multipliers of E; None without equations."""
+def _equations(formulation: Formulation, d: int) -> LinearInequalities | None:
+    """Return the total and the rows whose two ends are equal; None without any."""
     from scipy import sparse
 
     region = formulation.region(d)
     matrices = []
-    right = []
-    prices = []
+    ends = []
     if region.total is not None:
         matrices.append(sparse.csr_array(np.ones((1, d))))
-        right.append(np.array([region.total]))
-        # The total's multiplier has the other sign.
-        prices.append(-np.ravel(of_total))
-    first = 0
-    for constraint, count in zip(region.tied, row_sizes, strict=False):
-        multipliers = of_rows[first : first + (count or 0)]
-        first += len(multipliers)
-        rows = kept_rows(constraint, d)
-        if rows is None or rows.auxiliary is not None or len(rows.lower) != len(multipliers):
+        ends.append(np.array([region.total]))
+    for constraint in region.tied:
+        rows = None if constraint.ball is not None else kept_rows(constraint, d)
+        if rows is None or rows.auxiliary is not None:
             continue
-        held = np.flatnonzero((rows.lower == rows.upper) & (multipliers != 0))
-        matrices.append(rows.matrix.tocsr()[held])
-        right.append(rows.lower[held])
-        prices.append(multipliers[held])
+        held = np.flatnonzero(rows.lower == rows.upper)
+        if len(held):
+            matrices.append(rows.matrix.tocsr()[held])
+            ends.append(rows.lower[held])
     if not matrices:
         return None
-    return sparse.vstack(matrices), np.concatenate(right), usable(np.concatenate(prices))
+    right = np.concatenate(ends)
+    return LinearInequalities(sparse.vstack(matrices).tocsr(), right, right)
 
 
-def _excess(matrix: Any, right: Array, prices: Array, f: Array) -> float:
+def _excess(equations: LinearInequalities, prices: Array, f: Array) -> float:
     """Return p·(E f - b), rounded up: a point that is off a row by its rounding pays its price."""
-    beyond, error = row_totals(matrix, f, -right)
+    beyond, error = row_totals(equations.matrix, f, -equations.lower)
     excess, further = product_total(prices, beyond)
     # Rows that are met exactly have no error but underflow.
     further += float(np.abs(prices) @ error) * (1 + (len(prices) + 2) * EPS)
@@ -139,12 +132,11 @@ def _excess(matrix: Any, right: Array, prices: Array, f: Array) -> float:
 
 
 def _slopes(
-    formulation: Formulation, start: FrequencyEstimate, f: Array, matrix: Any, prices: Array
+    loss: Loss, start: FrequencyEstimate, f: Array, matrix: Any, prices: Array
 ) -> tuple[Array, Array]:
     """Return w (f - f̃) - Eᵀp, each the exact number rounded once, and bounds of the errors."""
     from scipy import sparse
 
-    loss = formulation.loss
     d = len(f)
     away, lost = two_sum(f, -loss.data(start)[0])
     weights = sparse.diags_array(np.broadcast_to(loss.square_weights, d))
