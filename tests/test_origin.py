@@ -21,6 +21,7 @@ from ldpopt.constraints import (
     Near,
     NonNegative,
     SumsTo,
+    TopSet,
 )
 from ldpopt.losses import LeastSquares, WeightedLeastSquares
 from ldpopt.losses.expanded import ExpandedSquares
@@ -177,13 +178,33 @@ def test_the_minimum_is_certified_and_a_point_beside_it_is_not(name, size):
 
 def test_a_total_that_is_missed_by_its_last_bit_is_charged_with_its_price():
     problem, target, f = problem_and_estimate(CASES["simplex"], 1e12)
-    below, above = f.copy(), f.copy()
+    below = f.copy()
+    above = f.copy()
     below[0] = np.nextafter(f[0], 0)
     above[0] = np.nextafter(f[0], 1)
     gaps = certify(problem, np.tile(target, (3, 1)), np.array([f, below, above])).gap
     missed = float(rise_above(CASES["simplex"], target, f, below))
     assert missed > 5e-5
     assert gaps == pytest.approx([0.0, missed, 0.0], rel=1e-9, abs=1e-12)
+
+
+LONG = 4096
+LONG_SETS = {
+    "simplex": SIMPLEX,
+    "groups": [NonNegative(), GroupTotals(np.arange(LONG).reshape(4, -1), [0.5, 0.5, 0, 0])],
+    "chain": [*SIMPLEX, Monotone(np.arange(LONG))],
+    "top set": [*SIMPLEX, TopSet(np.arange(10))],
+}
+
+
+@pytest.mark.parametrize("name", LONG_SETS)
+def test_long_vectors_are_certified_without_a_program(name, monkeypatch):
+    monkeypatch.setattr("ldpopt.solve.certificate.polyhedra.polyhedron.evidence", None)
+    f = np.where(np.arange(LONG) < LONG // 2, 2 / LONG, 0.0)
+    target = f + 1e12 - (f == 0)
+    assert np.all(target - 1e12 == f - (f == 0))
+    certificate = certify(Problem(LeastSquares(), LONG_SETS[name]), target, f)
+    assert certificate.is_optimal(1e-12)
 
 
 def far_programs(generator, d):
