@@ -281,6 +281,13 @@ def test_estimates_of_the_size_of_frequencies_have_no_other_origin(monkeypatch):
     assert certify(problem, target, problem.minimise(target)).is_optimal(1e-12)
 
 
+@pytest.mark.parametrize("total", [1e-200, 1e160, 1e300])
+def test_totals_whose_squares_leave_the_doubles_are_no_error(total):
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(total)])
+    certificate = certify(problem, np.array([0.5, 0.75]) * total, np.array([0.25, 0.75]) * total)
+    assert not certificate.is_optimal(1e-9, relative=True)
+
+
 def test_expanded_squares_are_the_squares_but_for_a_constant():
     f, centre, target, weights = np.random.default_rng(14).random((4, 5))
     estimate = FrequencyEstimate(target)

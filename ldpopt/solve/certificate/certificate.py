@@ -342,7 +342,8 @@ def certify(
     program where that proves little; programs by a cone solver for cvxpy's constraints. From 2,048
     values on, a point off the minimum is compared with that of the closed form, if there is one,
     which takes its solve and no program. From 262,144 on no program is solved at all, and
-    ``reason`` says so.
+    ``reason`` says so. Near the minimum of a square whose estimate is far from the set, as 10¹² is
+    from a total of 1, a value takes some 0.8 µs more.
 
     With ``AtMost`` the bound is that of the best support for least squares on the simplex, and that
     of the problem without it for other losses, which is below. A loss that is not convex is

@@ -66,7 +66,7 @@ def is_far(formulation: Formulation, point: Array, terms: Array) -> NDArray[np.b
         return np.zeros(terms.shape, dtype=np.bool_)
     # A total is at most Σ |f_v|, and takes no look at the point.
     size = abs(formulation.region(point.shape[-1]).total or 0.0) or absolute_sum(point)
-    return np.asarray(terms > _FAR * np.max(loss.square_weights) * size**2)
+    return np.asarray(terms > _FAR * np.max(loss.square_weights) * size * size)
 
 
 def restated(
