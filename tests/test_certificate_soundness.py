@@ -986,7 +986,7 @@ def test_the_first_value_without_a_bound_is_named_whichever_trial_it_is_of():
 
 @pytest.mark.parametrize("d", [6, 64])
 def test_of_large_estimates_the_last_place_of_a_sum_is_a_gap(d):
-    """So the right answer meets no small tolerance, unless it is relative."""
+    """So not all right answers meet a small tolerance, unless it is relative."""
     rng = np.random.default_rng(d)
     problem = Problem(losses.LeastSquares(), SIMPLEX)
     estimates = FrequencyEstimate(1e12 + 0.3 * rng.normal(size=(8, d)))

@@ -66,7 +66,7 @@ def gap_by_way_of(
         # Where a loss is infinite its slopes mean nothing: a small gap there would be no proof.
         if not np.isfinite(loss.value(other, start)).all():
             return None
-        at_other = _gap_at_hand(formulation, start, other)
+        at_other = gap_at_hand(formulation, start, other)
         if at_other is None:
             return None
         fall = _fall(loss, start, point, other)
@@ -76,7 +76,7 @@ def gap_by_way_of(
     return Detour(np.where(np.isnan(gap), np.inf, np.maximum(gap, 0.0)), at_other.gap)
 
 
-def _gap_at_hand(
+def gap_at_hand(
     formulation: Formulation, start: FrequencyEstimate, point: Array
 ) -> SizedGap | None:
     """Return the gap by multipliers that take no program, with all rounding charged, or None."""

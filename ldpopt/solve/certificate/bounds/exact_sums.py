@@ -129,9 +129,9 @@ def _short_totals(
         for place in range(int(counts.max(initial=0))):
             columns = np.flatnonzero(counts > place)
             at = starts[columns] + place
-            total[columns], error = _two_sum(total[columns], products[at])
+            total[columns], error = two_sum(total[columns], products[at])
             for part in (error, remainders[at]):
-                lost[columns], error = _two_sum(lost[columns], part)
+                lost[columns], error = two_sum(lost[columns], part)
                 lost_twice[columns] += np.abs(error)
         values = total + lost
         # Counted generously: as many additions of absolute values, each a little off.
@@ -139,7 +139,7 @@ def _short_totals(
     return values, ~(is_exact & is_short & np.isfinite(values))
 
 
-def _two_sum(first: Array, second: Array) -> tuple[Array, Array]:
+def two_sum(first: Array, second: Array) -> tuple[Array, Array]:
     """Return the rounded sum and what rounding took from it (Knuth)."""
     result = first + second
     added = result - first
