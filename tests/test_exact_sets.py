@@ -362,3 +362,38 @@ def test_any_multipliers_prove_a_gap_that_holds(monkeypatch):
             gap = float(certified(problem, target, point).gap)
             assert rise <= (Fraction(gap) if math.isfinite(gap) else math.inf)
         monkeypatch.undo()
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        [*SIMPLEX, Linear([[1.0, 1.0, 1.0]], 2.0)],
+        [*SIMPLEX, Near([1.0, 1.0, 1.0], 0.5, norm=1)],
+        [Linear([[0.1, 0.2, 0.0], [0.1, 0.2, 0.0]], [0.0, 1e-300], [0.0, 1e-300])],
+        # In doubles these sum to 0.6, in truth to more.
+        [Bounds([0.1, 0.2, 0.3], math.inf), SumsTo(0.6)],
+    ],
+)
+def test_absolute_deviations_on_empty_sets_have_no_gap(constraints):
+    problem = ldpopt.Problem(losses.LeastAbsolute(), constraints)
+    estimate = ldpopt.FrequencyEstimate([0.5, 0.25, 0.0])
+    for point in ([0.5, 0.25, 0.0], [0.1, 0.2, 0.3], [0.0, 0.0, 0.0]):
+        result = certified(problem, estimate, np.array(point))
+        assert result.gap == math.inf
+        assert "contradict" in result.reason
+
+
+def test_gaps_of_absolute_deviations_are_tight_on_a_single_vector_and_far_away():
+    """Bounds that follow from rows have no multipliers, and a far point no size of the program."""
+    order = [2, 3, 4, 0, 5, 1]
+    smooth = Smooth(total_variation=1 / 3, second_difference=1.4, order=order)
+    reference = np.array([-1.625, 0.375, -0.25, -0.5, 0.75, 0.25])
+    weights = np.array([1.0, 0.875, 3.75, 2.0, 2.0, 1.0])
+    loss = losses.L1To(reference, weights)
+    problem = ldpopt.Problem(loss, [NonNegative(), SumsTo(0.0), smooth])
+    estimate = ldpopt.FrequencyEstimate(reference)
+    least = sum(w * abs(x) for w, x in zip(fractions(weights), fractions(reference), strict=True))
+    for point in (np.zeros(6), np.full(6, -1e-11), np.full(6, 1e-100), np.full(6, 10.0)):
+        parts = zip(fractions(weights), fractions(point), fractions(reference), strict=True)
+        rise = sum(w * abs(x - y) for w, x, y in parts) - least
+        assert certified(problem, estimate, point).gap == rounded(max(rise, Fraction(0)))
