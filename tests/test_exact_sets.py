@@ -392,8 +392,8 @@ def test_gaps_of_absolute_deviations_are_tight_on_a_single_vector_and_far_away()
     loss = losses.L1To(reference, weights)
     problem = ldpopt.Problem(loss, [NonNegative(), SumsTo(0.0), smooth])
     estimate = ldpopt.FrequencyEstimate(reference)
-    least = sum(w * abs(x) for w, x in zip(fractions(weights), fractions(reference), strict=True))
+    minimum = sum(w * abs(x) for w, x in zip(fractions(weights), fractions(reference), strict=True))
     for point in (np.zeros(6), np.full(6, -1e-11), np.full(6, 1e-100), np.full(6, 10.0)):
         parts = zip(fractions(weights), fractions(point), fractions(reference), strict=True)
-        rise = sum(w * abs(x - y) for w, x, y in parts) - least
+        rise = sum(w * abs(x - y) for w, x, y in parts) - minimum
         assert certified(problem, estimate, point).gap == rounded(max(rise, Fraction(0)))

@@ -117,8 +117,8 @@ def _is_empty(region: Region, here: Vector, system: Rows, bounds: Rows) -> bool:
 
 def _reaches(ends: list[Fraction | None], side: int, total: float) -> bool:
     """Return whether values within the lower (-1) or upper (1) bounds can be as far as a total."""
-    known = [end for end in ends if end is not None]
-    return len(known) < len(ends) or side * (sum(known) - Fraction(total)) >= 0
+    finite = [end for end in ends if end is not None]
+    return len(finite) < len(ends) or side * (sum(finite) - Fraction(total)) >= 0
 
 
 def _by_program(
