@@ -29,7 +29,7 @@ from ldpopt.constraints import (
 )
 from ldpopt.constraints.base import Polyhedron
 from ldpopt.errors import UnsupportedProblemError
-from ldpopt.solve.certificate.exact import duality
+from ldpopt.solve.certificate.exact import absolute, duality
 from ldpopt.solve.certificate.exact import rows as exact_rows
 from ldpopt.solve.certificate.exact.half_spaces import Rows
 from tests.test_exact_certificate import (
@@ -397,3 +397,12 @@ def test_gaps_of_absolute_deviations_are_tight_on_a_single_vector_and_far_away()
         parts = zip(fractions(weights), fractions(point), fractions(reference), strict=True)
         rise = sum(w * abs(x - y) for w, x, y in parts) - minimum
         assert certified(problem, estimate, point).gap == rounded(max(rise, Fraction(0)))
+
+
+def test_gaps_of_absolute_deviations_are_at_most_the_loss(monkeypatch):
+    monkeypatch.setattr(duality, "suggested", lambda *_: np.array([1e22, -1e22]))
+    monkeypatch.setattr(absolute, "_by_program", lambda *_: None)
+    constraints = [SumsTo(1.0), Linear([[1.0, 0.0, 0.0]], 0.0, 1.0)]
+    problem = ldpopt.Problem(losses.LeastAbsolute(), constraints)
+    estimate = ldpopt.FrequencyEstimate([0.5, 0.25, 0.0])
+    assert certified(problem, estimate, np.array([0.5, 0.5, 0.0])).gap <= 0.25

@@ -162,6 +162,8 @@ def _candidates(
         by_program = _by_program(formulation, start, loss.target(start), region)
         if by_program is not None:
             suggested.append(by_program)
+        # Without multipliers the gap is at most the loss, where weights of 1e±12 spoil all others.
+        suggested.append(np.zeros_like(suggested[0]))
         return [*suggested, *(np.round(prices / _UNIT) * _UNIT for prices in suggested)]
     if region.total is None:
         return [np.empty(0)]
