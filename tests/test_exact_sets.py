@@ -29,7 +29,7 @@ from ldpopt.constraints import (
 )
 from ldpopt.constraints.base import Polyhedron
 from ldpopt.errors import UnsupportedProblemError
-from ldpopt.solve.certificate.exact import duality
+from ldpopt.solve.certificate.exact import absolute, duality
 from ldpopt.solve.certificate.exact import rows as exact_rows
 from ldpopt.solve.certificate.exact.half_spaces import Rows
 from tests.test_exact_certificate import (
@@ -362,3 +362,47 @@ def test_any_multipliers_prove_a_gap_that_holds(monkeypatch):
             gap = float(certified(problem, target, point).gap)
             assert rise <= (Fraction(gap) if math.isfinite(gap) else math.inf)
         monkeypatch.undo()
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        [*SIMPLEX, Linear([[1.0, 1.0, 1.0]], 2.0)],
+        [*SIMPLEX, Near([1.0, 1.0, 1.0], 0.5, norm=1)],
+        [Linear([[0.1, 0.2, 0.0], [0.1, 0.2, 0.0]], [0.0, 1e-300], [0.0, 1e-300])],
+        # In doubles these sum to 0.6, in truth to more.
+        [Bounds([0.1, 0.2, 0.3], math.inf), SumsTo(0.6)],
+    ],
+)
+def test_absolute_deviations_on_empty_sets_have_no_gap(constraints):
+    problem = ldpopt.Problem(losses.LeastAbsolute(), constraints)
+    estimate = ldpopt.FrequencyEstimate([0.5, 0.25, 0.0])
+    for point in ([0.5, 0.25, 0.0], [0.1, 0.2, 0.3], [0.0, 0.0, 0.0]):
+        result = certified(problem, estimate, np.array(point))
+        assert result.gap == math.inf
+        assert "contradict" in result.reason
+
+
+def test_gaps_of_absolute_deviations_are_tight_on_a_single_vector_and_far_away():
+    """Bounds that follow from rows have no multipliers, and a far point no size of the program."""
+    order = [2, 3, 4, 0, 5, 1]
+    smooth = Smooth(total_variation=1 / 3, second_difference=1.4, order=order)
+    reference = np.array([-1.625, 0.375, -0.25, -0.5, 0.75, 0.25])
+    weights = np.array([1.0, 0.875, 3.75, 2.0, 2.0, 1.0])
+    loss = losses.L1To(reference, weights)
+    problem = ldpopt.Problem(loss, [NonNegative(), SumsTo(0.0), smooth])
+    estimate = ldpopt.FrequencyEstimate(reference)
+    minimum = sum(w * abs(x) for w, x in zip(fractions(weights), fractions(reference), strict=True))
+    for point in (np.zeros(6), np.full(6, -1e-11), np.full(6, 1e-100), np.full(6, 10.0)):
+        parts = zip(fractions(weights), fractions(point), fractions(reference), strict=True)
+        rise = sum(w * abs(x - y) for w, x, y in parts) - minimum
+        assert certified(problem, estimate, point).gap == rounded(max(rise, Fraction(0)))
+
+
+def test_gaps_of_absolute_deviations_are_at_most_the_loss(monkeypatch):
+    monkeypatch.setattr(duality, "suggested", lambda *_: np.array([1e22, -1e22]))
+    monkeypatch.setattr(absolute, "_by_program", lambda *_: None)
+    constraints = [SumsTo(1.0), Linear([[1.0, 0.0, 0.0]], 0.0, 1.0)]
+    problem = ldpopt.Problem(losses.LeastAbsolute(), constraints)
+    estimate = ldpopt.FrequencyEstimate([0.5, 0.25, 0.0])
+    assert certified(problem, estimate, np.array([0.5, 0.5, 0.0])).gap <= 0.25

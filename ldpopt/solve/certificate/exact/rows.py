@@ -42,10 +42,13 @@ _ROUNDING = 1e-9
 # Rounds of repair. Points of solvers need a few; single changes need one per active row or value.
 _ROUNDS = 200
 
+# Full steps that look for a contradiction: seconds for 64 values, and enough for small sets.
+_FEW = 24
+
 # Largest number of active rows: elimination takes up to the cube of it in growing fractions.
 _LARGEST = 600
 
-_CONTRADICTION = "the constraints contradict each other: no point has exactly their numbers"
+CONTRADICTION = "the constraints contradict each other: no point has exactly their numbers"
 
 
 class Point(NamedTuple):
@@ -149,7 +152,7 @@ def exact(
     value = factor * _distance(here, target, weights)
     if isinstance(best, str):
         gap = np.inf
-        if best != _CONTRADICTION:
+        if best != CONTRADICTION:
             prices = duality.suggested(formulation, start, point)
             gap = _proved_gap(value, prices, system, bounds, target, [factor * w for w in weights])
         return Exact(gap, np.inf, np.inf, violation, None, best)
@@ -252,7 +255,11 @@ def _by_repairs(
 
 
 def _by_dual_steps(
-    system: Rows, bounds: list[HalfSpace], target: Vector, weights: Vector
+    system: Rows,
+    bounds: list[HalfSpace],
+    target: Vector,
+    weights: Vector,
+    rounds: int = _ROUNDS,
 ) -> Vector | str:
     """Return the minimiser by the dual steps of Goldfarb and Idnani (1983), or why there is none.
 
@@ -264,7 +271,7 @@ def _by_dual_steps(
     f = target.copy()
     held: list[HalfSpace] = []
     multipliers: Vector = []
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         assert system.projection is not None
         added = _violated_most([*system.projection.cuts(f), *bounds], f)
         if added is None:
@@ -286,7 +293,7 @@ def _by_dual_steps(
                 is_full = step is None or whole <= step
                 step = whole if is_full else step
             if step is None:
-                return _CONTRADICTION
+                return CONTRADICTION
             f = [value + step * move for value, move in zip(f, direction, strict=True)]
             multipliers = [m - step * share for m, share in zip(multipliers, shares, strict=True)]
             price += step
@@ -297,6 +304,16 @@ def _by_dual_steps(
         if len(held) > _LARGEST:
             return f"{len(held)} active rows are too many for exact fractions"
     return "the active rows do not settle: pass a point that is nearer to the minimiser"
+
+
+def are_contradictory(f: Vector, system: Rows, bounds: Rows) -> bool:
+    """Return whether no vector satisfies all rows and bounds; False where that does not settle.
+
+    The vector of the set that is nearest to f is sought: of an f that is nearly in the set, few
+    steps away.
+    """
+    ones = [Fraction(1)] * system.d
+    return _by_dual_steps(system, list(half_spaces(bounds)), f, ones, _FEW) == CONTRADICTION
 
 
 def _violated_most(limits: list[HalfSpace], f: Vector) -> HalfSpace | None:
