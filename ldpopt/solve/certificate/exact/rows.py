@@ -210,7 +210,7 @@ def _minimiser(
     settled = _by_repairs(formulation, start, point, system, bounds, target, weights)
     if settled is not None:
         return settled
-    return _by_dual_steps(system, list(half_spaces(bounds)), target, weights)
+    return _by_dual_steps(system, list(half_spaces(bounds)), target, weights, _ROUNDS)
 
 
 def _by_repairs(
@@ -259,7 +259,7 @@ def _by_dual_steps(
     bounds: list[HalfSpace],
     target: Vector,
     weights: Vector,
-    rounds: int = _ROUNDS,
+    rounds: int,
 ) -> Vector | str:
     """Return the minimiser by the dual steps of Goldfarb and Idnani (1983), or why there is none.
 
