@@ -198,7 +198,7 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
         newest = min(place[holder] for holder in holders if is_from_outside(holder))
         for name in cls._statements:
             holder = cls._holder_of(name)
-            # A definition is none of the others' consequences, and may be an older one.
+            # Definitions do not follow from each other: one of an older class stays right.
             is_older = place[holder] > newest and name not in cls._definitions
             if is_older or not is_from_outside(holder):
                 setattr(cls, name, inspect.getattr_static(general, name))

@@ -30,6 +30,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.noise import Noise
 from ldpopt.oracles import GRR, OUE, SUE
 from ldpopt.solve.certificate.exact import box as exact_box
+from ldpopt.solve.certificate.exact import enclosed_price, exact_price
 from ldpopt.solve.certificate.exact import rows as exact_rows
 from ldpopt.solve.certificate.exact.enclosures import enclosure
 from ldpopt.solve.certificate.exact.rationals import integers, rounded_up
@@ -196,7 +197,7 @@ def test_the_search_finds_what_the_repair_finds(box, monkeypatch):
         problem = ldpopt.Problem(loss, constraints)
         repaired = certified(problem, estimate, point)
         with monkeypatch.context() as patch:
-            patch.setattr(exact_box, "_ROUNDS", 0)
+            patch.setattr(exact_price, "_ROUNDS", 0)
             searched = certified(problem, estimate, point)
         assert searched.minimiser.tolist() == repaired.minimiser.tolist()
         assert searched.gap == repaired.gap
@@ -221,7 +222,7 @@ def test_bounds_beyond_the_place_where_the_variance_vanishes(slope, low, high, m
         # The sides that these points suggest are wrong.
         for point in ([0.25] * 4, [0.0, 0.0, 0.5, 0.5], [0.6, 0.0, 0.0, 0.0]):
             for rounds in (12, 0):
-                monkeypatch.setattr(exact_box, "_ROUNDS", rounds)
+                monkeypatch.setattr(exact_price, "_ROUNDS", rounds)
                 result = certified(problem, estimate, point)
                 assert_proved(result, exact_loss, minimiser, point)
 
@@ -415,12 +416,12 @@ def test_an_enclosure_that_misses_the_total_proves_nothing(monkeypatch):
     assert "exactly this total" in result.reason
     # A price that is wrong by a millionth is noticed.
     problem = ldpopt.Problem(losses.WeightedLeastSquares([1.1, 1.2, 1.3]), SIMPLEX)
-    right = exact_box._near_parameter
+    right = enclosed_price.near_parameter
     for factor in (-1, 1):
         wrong = lambda problem, bits, sign=factor: (  # noqa: E731
             right(problem, bits) + sign * abs(right(problem, bits)) // 10**6
         )
-        monkeypatch.setattr(exact_box, "_near_parameter", wrong)
+        monkeypatch.setattr(enclosed_price, "near_parameter", wrong)
         assert certified(problem, [0.5, 0.5, 0.5], [0.4, 0.3, 0.3]).gap == np.inf
 
 

@@ -17,9 +17,9 @@ from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.bounds.minorant import minorant
 from ldpopt.solve.certificate.box import box
 from ldpopt.solve.certificate.exact import duality
-from ldpopt.solve.certificate.exact.box import Exact
 from ldpopt.solve.certificate.exact.half_spaces import Rows, Vector, violation_of
 from ldpopt.solve.certificate.exact.rationals import rounded_up
+from ldpopt.solve.certificate.exact.result import Exact
 from ldpopt.solve.certificate.exact.rows import (
     CONTRADICTION,
     are_contradictory,

@@ -24,9 +24,9 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import BinomialMLE, KullbackLeibler, MultinomialMLE
 from ldpopt.solve.certificate.bounds.competitors import domain_of
 from ldpopt.solve.certificate.box import box
-from ldpopt.solve.certificate.exact.box import Exact
 from ldpopt.solve.certificate.exact.enclosures import UNKNOWN, Enclosure, ball_of, enclosure
 from ldpopt.solve.certificate.exact.rationals import rounded_up
+from ldpopt.solve.certificate.exact.result import Exact
 from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]

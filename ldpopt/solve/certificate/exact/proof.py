@@ -1,8 +1,8 @@
 """Certificates in exact arithmetic: ``certify(..., exact=True)``.
 
 Doubles are rational numbers, so that the question whether a vector is optimal has an exact answer
-wherever the KKT conditions are rational: for squares on boxes and polyhedra (``box``,
-``rows``). Of absolute deviations weak duality is exact (``absolute``). Likelihoods have logarithms;
+wherever the KKT conditions are rational: for squares on boxes and polyhedra (``box``, ``rows``). Of
+absolute deviations weak duality is exact (``absolute``). Likelihoods have logarithms;
 ``likelihoods`` encloses theirs, and ``enclosures`` where their minimisers are.
 """
 
@@ -27,21 +27,21 @@ from ldpopt.losses import (
     WeightedLeastSquares,
 )
 from ldpopt.solve.certificate import shown
-from ldpopt.solve.certificate.exact import absolute, likelihoods
-from ldpopt.solve.certificate.exact import box as exact_box
+from ldpopt.solve.certificate.exact import absolute, box, likelihoods
 from ldpopt.solve.certificate.exact import rows as exact_rows
+from ldpopt.solve.certificate.exact.result import Exact
 from ldpopt.solve.formulation import Formulation, Region
 from ldpopt.tables import html_of
 
 Array = NDArray[np.float64]
 
-Prove = Callable[[Formulation, FrequencyEstimate, Array, Region], exact_box.Exact]
+Prove = Callable[[Formulation, FrequencyEstimate, Array, Region], Exact]
 """From a problem, one estimate, one vector and the region of the problem to what is proved."""
 
 _ON_BOXES: Mapping[type[Loss], Prove] = {
-    LeastSquares: exact_box.exact,
-    WeightedLeastSquares: exact_box.exact,
-    GaussianMLE: exact_box.exact,
+    LeastSquares: box.exact,
+    WeightedLeastSquares: box.exact,
+    GaussianMLE: box.exact,
     LeastAbsolute: absolute.exact,
     L1To: absolute.exact,
     **dict.fromkeys(likelihoods.LOSSES, likelihoods.exact),

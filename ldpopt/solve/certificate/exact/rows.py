@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import GaussianMLE, LeastSquares, Loss, WeightedLeastSquares
 from ldpopt.solve.certificate.exact import duality
-from ldpopt.solve.certificate.exact.box import Exact
 from ldpopt.solve.certificate.exact.half_spaces import (
     Combined,
     HalfSpace,
@@ -31,6 +30,7 @@ from ldpopt.solve.certificate.exact.half_spaces import (
     without_auxiliary,
 )
 from ldpopt.solve.certificate.exact.rationals import in_last_places, nearest_double, rounded_up
+from ldpopt.solve.certificate.exact.result import Exact
 from ldpopt.solve.certificate.polyhedra.rows import has_own_rows, rows_in_full
 from ldpopt.solve.formulation import Formulation, Region
 
