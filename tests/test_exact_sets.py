@@ -29,7 +29,7 @@ from ldpopt.constraints import (
 )
 from ldpopt.constraints.base import Polyhedron
 from ldpopt.errors import UnsupportedProblemError
-from ldpopt.solve.certificate.exact import absolute, duality
+from ldpopt.solve.certificate.exact import duality, kinked
 from ldpopt.solve.certificate.exact import rows as exact_rows
 from ldpopt.solve.certificate.exact.half_spaces import Rows
 from tests.test_exact_certificate import (
@@ -248,9 +248,10 @@ def test_a_candidate_outside_the_set_is_none(monkeypatch):
 def test_multipliers_that_leave_a_slope_of_an_auxiliary_variable_prove_nothing():
     one = Fraction(1)
     # f >= s + t holds for any f, with s and t low enough.
+    free = [Fraction(0)] * 2
     loose = Rows([{0: one, 1: -one, 2: -one}], [Fraction(0)], [None], 1, 3)
-    assert duality.lower_bound(np.ones(1), loose, lambda *_: one) is None
-    assert duality.lower_bound(np.zeros(1), loose, lambda *_: one) == 1
+    assert duality.lower_bound(np.ones(1), loose, lambda *_: one, free) is None
+    assert duality.lower_bound(np.zeros(1), loose, lambda *_: one, free) == 1
 
 
 @pytest.mark.parametrize("name", ["top set", "variation", "second differences", "rows of cvxpy"])
@@ -401,7 +402,7 @@ def test_gaps_of_absolute_deviations_are_tight_on_a_single_vector_and_far_away()
 
 def test_gaps_of_absolute_deviations_are_at_most_the_loss(monkeypatch):
     monkeypatch.setattr(duality, "suggested", lambda *_: np.array([1e22, -1e22]))
-    monkeypatch.setattr(absolute, "_by_program", lambda *_: None)
+    monkeypatch.setattr(kinked, "_programs", lambda *_: [])
     constraints = [SumsTo(1.0), Linear([[1.0, 0.0, 0.0]], 0.0, 1.0)]
     problem = ldpopt.Problem(losses.LeastAbsolute(), constraints)
     estimate = ldpopt.FrequencyEstimate([0.5, 0.25, 0.0])

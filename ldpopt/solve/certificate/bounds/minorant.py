@@ -372,23 +372,26 @@ class MixedLoss:
         What is left of it costs up to ``reach`` times its size. Off its kink a part has one slope,
         and another one costs the distance times the difference.
         """
-        nearest_zero = [part.slope for part in self.kinked]
-        missing = price - self.smooth.slope_towards(price) - sum(nearest_zero)
+        taken = [part.slope for part in self.kinked]
+        missing = price - self.smooth.slope_towards(price) - sum(taken)
         # Parts with shared kinks choose afterwards, from about what they have at the point.
         for shared in self.shared_kinks if self.kinked else ():
             missing = missing - shared.subgradient(NEARNESS[0])[0].reshape(self.f.shape)
-        chosen = []
-        for part, slope in zip(self.kinked, nearest_zero, strict=True):
+        # First what costs nothing: a part that pays may take what another one has at its kink.
+        for i, part in enumerate(self.kinked):
+            at_point = part.slope_towards(taken[i] + missing)
+            missing = missing - (at_point - taken[i])
+            taken[i] = at_point
+        for i, part in enumerate(self.kinked):
             place, below, above = part.kinks
-            at_point = part.slope_towards(slope + missing)
-            between = np.clip(slope + missing, below, above)
-            gain = np.abs(missing - (at_point - slope)) - np.abs(missing - (between - slope))
+            between = np.clip(taken[i] + missing, below, above)
+            gain = np.abs(missing) - np.abs(missing - (between - taken[i]))
             with np.errstate(invalid="ignore"):
-                pays = gain * reach > np.abs(between - at_point) * np.abs(self.f - place)
-            taken = np.where(pays, between, at_point)
-            missing = missing - (taken - slope)
-            chosen.append(taken)
-        return chosen
+                pays = gain * reach > np.abs(between - taken[i]) * np.abs(self.f - place)
+            paid = np.where(pays, between, taken[i])
+            missing = missing - (paid - taken[i])
+            taken[i] = paid
+        return taken
 
 
 def _trial_by_trial(

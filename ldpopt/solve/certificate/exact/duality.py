@@ -1,6 +1,7 @@
 """Weak duality in fractions: what multipliers of rows prove of the minimum, whatever they are.
 
-For y of the right signs whose slopes vanish in all auxiliary variables, and every f in the set,
+For y of the right signs whose slopes in all auxiliary variables are their costs, mostly 0, and
+every f in the set,
 
     L(f) >= Σ_v min_x [ℓ_v(x) - (Aᵀy)_v x] + Σ_i y_i c_i
 
@@ -16,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.solve.certificate.exact.half_spaces import Rows
+from ldpopt.solve.certificate.exact.half_spaces import Rows, Vector
 from ldpopt.solve.certificate.polyhedra import polyhedron
 from ldpopt.solve.formulation import Formulation
 
 Array = NDArray[np.float64]
 
-Smallest = Callable[[int, Fraction], Fraction]
-"""From a value and a slope c to the minimum of ℓ_v(x) - c x."""
+Smallest = Callable[[int, Fraction], Fraction | None]
+"""From a value and a slope c to the minimum of ℓ_v(x) - c x; None if it has no minimum."""
 
 
 def suggested(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Array:
@@ -36,13 +37,23 @@ def suggested(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     return np.append(-np.nan_to_num(explanation.sum_multiplier), multipliers)
 
 
-def lower_bound(multipliers: Array, system: Rows, smallest: Smallest) -> Fraction | None:
-    """Return what multipliers prove that the loss is at least; None where they prove nothing."""
-    prices = _balanced(_signed(multipliers, system), system)
+def lower_bound(
+    multipliers: Array, system: Rows, smallest: Smallest, costs: Vector
+) -> Fraction | None:
+    """Return what multipliers prove that the loss is at least; None where they prove nothing.
+
+    There is one cost per auxiliary variable.
+    """
+    prices = _balanced(_signed(multipliers, system), system, costs)
     if prices is None:
         return None
     slopes = system.slopes(prices)
-    result = sum((smallest(v, slopes[v]) for v in range(system.d)), Fraction(0))
+    result = Fraction(0)
+    for v in range(system.d):
+        lowest = smallest(v, slopes[v])
+        if lowest is None:
+            return None
+        result += lowest
     for i, price in prices.items():
         bound = system.lower[i] if price > 0 else system.upper[i]
         assert bound is not None
@@ -59,11 +70,14 @@ def _signed(multipliers: Array, system: Rows) -> dict[int, Fraction]:
     }
 
 
-def _balanced(prices: dict[int, Fraction], system: Rows) -> dict[int, Fraction] | None:
-    """Return multipliers whose slopes in auxiliary variables are 0, not only nearly; None without.
+def _balanced(
+    prices: dict[int, Fraction], system: Rows, costs: Vector
+) -> dict[int, Fraction] | None:
+    """Return multipliers whose slopes in auxiliary variables are their costs, not only nearly.
 
     A slope above 0 is taken by the sum that bounds its variable, as a program does that knows
     bounds of auxiliary variables; what is left of slopes, by rows with no other auxiliary variable.
+    None is returned where that leaves anything.
     """
     balanced = dict(prices)
     single: dict[int, list[int]] = {}
@@ -75,6 +89,8 @@ def _balanced(prices: dict[int, Fraction], system: Rows) -> dict[int, Fraction] 
         elif further:
             sums.append(i)
     slopes = system.slopes(prices)
+    for j, cost in enumerate(costs, start=system.d):
+        slopes[j] -= cost
     for i in sums:
         row = {j: system.matrix[i][j] for j in system.auxiliary(i)}
         is_upper = system.upper[i] is not None
@@ -84,10 +100,15 @@ def _balanced(prices: dict[int, Fraction], system: Rows) -> dict[int, Fraction] 
             balanced[i] = balanced.get(i, Fraction(0)) + change
             for j, entry in row.items():
                 slopes[j] += change * entry
+
+    def order(i: int) -> tuple[int, Fraction]:
+        # Bounds of auxiliary variables alone move no slope of the values; and a row that has a
+        # multiplier mostly holds with equality, where more of it costs nothing.
+        return len(system.matrix[i]), -abs(balanced.get(i, Fraction(0)))
+
     for j in range(system.d, system.columns):
         left = slopes[j]
-        # Bounds of auxiliary variables alone move no slope of the values.
-        for i in sorted(single.get(j, []), key=lambda i: len(system.matrix[i])):
+        for i in sorted(single.get(j, []), key=order):
             entry = system.matrix[i][j]
             before = balanced.get(i, Fraction(0))
             after = before - left / entry

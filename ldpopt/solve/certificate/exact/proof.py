@@ -2,8 +2,8 @@
 
 Doubles are rational numbers, so that the question whether a vector is optimal has an exact answer
 wherever the KKT conditions are rational: for squares on boxes and polyhedra (``box``, ``rows``). Of
-absolute deviations weak duality is exact (``absolute``). Likelihoods have logarithms;
-``likelihoods`` encloses theirs, and ``enclosures`` where their minimisers are.
+absolute deviations, and of sums with them, weak duality is exact (``kinked``). Likelihoods have
+logarithms; ``likelihoods`` encloses theirs, and ``enclosures`` where their minimisers are.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.immutable import Immutable
 from ldpopt.losses import (
     GaussianMLE,
-    L1To,
-    LeastAbsolute,
     LeastSquares,
     Loss,
     WeightedLeastSquares,
 )
 from ldpopt.solve.certificate import shown
-from ldpopt.solve.certificate.exact import absolute, box, likelihoods
+from ldpopt.solve.certificate.exact import box, kinked, likelihoods
 from ldpopt.solve.certificate.exact import rows as exact_rows
 from ldpopt.solve.certificate.exact.result import Exact
+from ldpopt.solve.certificate.exact.terms import LOSSES, stated
 from ldpopt.solve.formulation import Formulation, Region
 from ldpopt.tables import html_of
 
@@ -42,8 +41,6 @@ _ON_BOXES: Mapping[type[Loss], Prove] = {
     LeastSquares: box.exact,
     WeightedLeastSquares: box.exact,
     GaussianMLE: box.exact,
-    LeastAbsolute: absolute.exact,
-    L1To: absolute.exact,
     **dict.fromkeys(likelihoods.LOSSES, likelihoods.exact),
 }
 """What proves each loss on bounds and totals. A class of a user may change what a loss means."""
@@ -59,11 +56,13 @@ class ExactCertificate(Immutable):
     ----------
     gap
         The smallest double that is not below L(f) - min L, in the loss's own units, at least 0: of
-        a point outside the set, whose loss may be below the minimum, that is 0. For likelihoods
-        and the Kullback-Leibler loss a proved upper bound. ``inf`` where none is known.
+        a point outside the set, whose loss may be below the minimum, that is 0. For likelihoods,
+        the Kullback-Leibler loss and losses with kinks a proved upper bound. ``inf`` where none is
+        known.
     distance
-        max |f_v - f*_v| from the exact minimiser f*, rounded up; ``inf`` where f* is not known. For
-        likelihoods and the Kullback-Leibler loss a proved upper bound, far within a last place.
+        max |f_v - f*_v| from the exact minimiser f*, rounded up; ``inf`` where it is not known. For
+        likelihoods and the Kullback-Leibler loss a proved upper bound, far within a last place; for
+        squares with kinks one of the size of the root of the gap.
     ulps
         The same in units in the last place of the largest |f*_v|, rounded up.
     violation
@@ -109,7 +108,8 @@ def exact_certificate(
     formulation
         Squares, plain, weighted or over variances a + b f, or a likelihood or Kullback-Leibler
         loss, on bounds with at most one total; squares that are plain, weighted or over constant
-        variances, and absolute deviations, also on polyhedra.
+        variances, absolute deviations, the largest one, total variation, and sums of all these,
+        also on polyhedra.
     start
         The estimate. Its doubles, and the noise's a and b, are taken at face value.
     point
@@ -124,8 +124,8 @@ def exact_certificate(
     -----
     Theorem: for a strictly convex loss the vector that satisfies the KKT conditions is the only
     minimiser. They are checked in integers or fractions, with no tolerance, and sides or rows that
-    do not satisfy them are replaced until they do. Cost: see ``box``, ``rows``,
-    ``absolute`` and ``likelihoods``.
+    do not satisfy them are replaced until they do. Cost: see ``box``, ``rows``, ``kinked`` and
+    ``likelihoods``.
 
     Examples
     --------
@@ -162,15 +162,25 @@ def _method(formulation: Formulation, start: FrequencyEstimate) -> Prove:
     """Return the function for a loss and a set, or raise an error if they have none."""
     loss = formulation.loss
     d = start.d
-    _require_known_parts(formulation)
-    if formulation.region(d).is_box:
-        prove = _ON_BOXES[type(loss)]
-        if prove is likelihoods.exact:
+    if not formulation.convex:
+        wrong = next(one for one in formulation.constraints if not one.convex)
+        raise UnsupportedProblemError(
+            f"an exact certificate takes convex sets, and {wrong!r} is none: leave out exact=True"
+        )
+    on_box = _ON_BOXES.get(type(loss))
+    if on_box is not None and formulation.region(d).is_box:
+        if on_box is likelihoods.exact:
             # An error now if it is missing, not in the first trial.
             likelihoods.library()
-        return prove
-    prove_on_rows = _on_rows(formulation, start)
-    if prove_on_rows is None:
+        return on_box
+    statement = stated(loss, start[(0,) * (start.frequencies.ndim - 1)])
+    if statement is None and on_box is None:
+        names = ", ".join(sorted(kind.__name__ for kind in {*_ON_BOXES, *LOSSES}))
+        raise UnsupportedProblemError(
+            f"an exact certificate takes the losses {names}, and sums of those that are squares "
+            f"or have kinks, not {loss!r}: leave out exact=True"
+        )
+    if statement is None:
         raise UnsupportedProblemError(
             f"an exact certificate of {loss!r} takes bounds and one total, not "
             f"{formulation.statement}: leave out exact=True"
@@ -180,26 +190,4 @@ def _method(formulation: Formulation, start: FrequencyEstimate) -> Prove:
             "an exact certificate takes bounds, totals, linear rows and bounds of sums of absolute "
             f"values, not {formulation.statement}: leave out exact=True"
         )
-    return prove_on_rows
-
-
-def _on_rows(formulation: Formulation, start: FrequencyEstimate) -> Prove | None:
-    """Return what proves a loss on polyhedra; None for a loss that has proofs on boxes alone."""
-    if _ON_BOXES[type(formulation.loss)] is absolute.exact:
-        return absolute.exact
-    return None if exact_rows.weights_of(formulation, start) is None else exact_rows.exact
-
-
-def _require_known_parts(formulation: Formulation) -> None:
-    """Raise an error unless the loss has exact certificates and the set is convex."""
-    if type(formulation.loss) not in _ON_BOXES:
-        names = ", ".join(kind.__name__ for kind in _ON_BOXES)
-        raise UnsupportedProblemError(
-            f"an exact certificate takes one of the losses {names}, not {formulation.loss!r}: "
-            "leave out exact=True"
-        )
-    if not formulation.convex:
-        wrong = next(one for one in formulation.constraints if not one.convex)
-        raise UnsupportedProblemError(
-            f"an exact certificate takes convex sets, and {wrong!r} is none: leave out exact=True"
-        )
+    return exact_rows.exact if statement.is_square else kinked.exact

@@ -8,7 +8,6 @@ whether the f of these rows is the minimiser is decided by the KKT conditions, i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -16,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses import GaussianMLE, LeastSquares, Loss, WeightedLeastSquares
 from ldpopt.solve.certificate.exact import duality
 from ldpopt.solve.certificate.exact.half_spaces import (
     Combined,
@@ -31,6 +29,7 @@ from ldpopt.solve.certificate.exact.half_spaces import (
 )
 from ldpopt.solve.certificate.exact.rationals import in_last_places, nearest_double, rounded_up
 from ldpopt.solve.certificate.exact.result import Exact
+from ldpopt.solve.certificate.exact.terms import Statement, stated
 from ldpopt.solve.certificate.polyhedra.rows import has_own_rows, rows_in_full
 from ldpopt.solve.formulation import Formulation, Region
 
@@ -132,7 +131,7 @@ def exact(
     point: Array,
     region: Region,
 ) -> Exact:
-    """Return gap, distance and minimiser of Σ w (f - f̃)², all in fractions.
+    """Return gap, distance and minimiser of a sum of squares, all in fractions.
 
     Where the active rows do not settle, the gap is what the multipliers in doubles prove.
 
@@ -141,22 +140,22 @@ def exact(
     """
     system = rows_of(formulation, region, len(point))
     assert system is not None
-    squares = weights_of(formulation, start)
-    assert squares is not None
-    weights, factor = squares
-    target = [Fraction(float(value)) for value in start.frequencies]
+    loss = stated(formulation.loss, start)
+    assert loss is not None
     here = [Fraction(float(value)) for value in point]
     bounds = bounds_of(region)
     violation = rounded_up(*violation_of(here, system, bounds).as_integer_ratio())
+    weights = [term.square for term in loss.terms]
+    target = [term.linear / term.square for term in loss.terms]
     best = _minimiser(formulation, start, point, system, bounds, target, weights)
-    value = factor * _distance(here, target, weights)
+    value = loss.value(here)
     if isinstance(best, str):
         gap = np.inf
         if best != CONTRADICTION:
             prices = duality.suggested(formulation, start, point)
-            gap = _proved_gap(value, prices, system, bounds, target, [factor * w for w in weights])
+            gap = _proved_gap(value, prices, system, bounds, loss)
         return Exact(gap, np.inf, np.inf, violation, None, best)
-    rise = value - factor * _distance(best, target, weights)
+    rise = value - loss.value(best)
     distance = max(abs(x - z) for x, z in zip(here, best, strict=True)).as_integer_ratio()
     minimiser = np.array([nearest_double(*value.as_integer_ratio()) for value in best])
     return Exact(
@@ -169,31 +168,16 @@ def exact(
     )
 
 
-def _distance(f: Vector, target: Vector, weights: Vector) -> Fraction:
-    """Return Σ w (f - f̃)²."""
-    terms = zip(weights, f, target, strict=True)
-    return sum((weight * (x - y) ** 2 for weight, x, y in terms), Fraction(0))
-
-
 def _proved_gap(
-    value: Fraction,
-    prices: Array,
-    system: Rows,
-    bounds: Rows,
-    target: Vector,
-    weights: Vector,
+    value: Fraction, prices: Array, system: Rows, bounds: Rows, loss: Statement
 ) -> float:
-    """Return what multipliers prove of the gap of Σ w (f - f̃)², where no minimiser is known."""
+    """Return what multipliers prove of the gap of squares, where no minimiser is known."""
 
-    def smallest(v: int, slope: Fraction) -> Fraction:
-        x = target[v] + slope / (2 * weights[v])
-        lower = bounds.lower[v]
-        upper = bounds.upper[v]
-        x = x if lower is None else max(x, lower)
-        x = x if upper is None else min(x, upper)
-        return weights[v] * (x - target[v]) ** 2 - slope * x
+    def smallest(v: int, slope: Fraction) -> Fraction | None:
+        return loss.terms[v].smallest(slope, bounds.lower[v], bounds.upper[v])
 
-    proved = duality.lower_bound(prices, system, smallest)
+    nothing = [Fraction(0)] * (system.columns - system.d)
+    proved = duality.lower_bound(prices, system, smallest, nothing)
     return np.inf if proved is None else max(rounded_up(*(value - proved).as_integer_ratio()), 0.0)
 
 
@@ -306,14 +290,13 @@ def _by_dual_steps(
     return "the active rows do not settle: pass a point that is nearer to the minimiser"
 
 
-def are_contradictory(f: Vector, system: Rows, bounds: Rows) -> bool:
-    """Return whether no vector satisfies all rows and bounds; False where that does not settle.
+def nearest_vector(f: Vector, system: Rows, bounds: Rows) -> Vector | str:
+    """Return the vector of the set that is nearest to f, or why it is not known.
 
-    The vector of the set that is nearest to f is sought: of an f that is nearly in the set, few
-    steps away.
+    From an f that is nearly in the set it is few steps away; more are not taken.
     """
     ones = [Fraction(1)] * system.d
-    return _by_dual_steps(system, list(half_spaces(bounds)), f, ones, _FEW) == CONTRADICTION
+    return _by_dual_steps(system, list(half_spaces(bounds)), f, ones, _FEW)
 
 
 def _violated_most(limits: list[HalfSpace], f: Vector) -> HalfSpace | None:
@@ -598,36 +581,3 @@ def _side(
     if lower is not None and height < lower:
         return -1
     return 1 if upper is not None and height > upper else None
-
-
-def weights_of(
-    formulation: Formulation, start: FrequencyEstimate
-) -> tuple[Vector, Fraction] | None:
-    """Return w and the factor of factor Σ w (f - f̃)²; None for a loss of another form."""
-    loss: Any = formulation.loss
-    weights = _WEIGHTS.get(type(loss))
-    return None if weights is None else weights(loss, start)
-
-
-def _of_squares(
-    loss: LeastSquares | WeightedLeastSquares, start: FrequencyEstimate
-) -> tuple[Vector, Fraction]:
-    if loss.weights is None:
-        return [Fraction(1)] * start.d, Fraction(1, 2)
-    return [Fraction(float(weight)) for weight in loss.weights], Fraction(1, 2)
-
-
-def _of_variances(_: GaussianMLE, start: FrequencyEstimate) -> tuple[Vector, Fraction] | None:
-    # Of variances that grow with f the loss is no square.
-    if np.any(start.noise.b):
-        return None
-    variances = np.broadcast_to(np.asarray(start.noise.a), (start.d,))
-    return [1 / Fraction(float(variance)) for variance in variances], Fraction(1)
-
-
-_WEIGHTS: Mapping[type[Loss], Callable[..., tuple[Vector, Fraction] | None]] = {
-    LeastSquares: _of_squares,
-    WeightedLeastSquares: _of_squares,
-    GaussianMLE: _of_variances,
-}
-"""What returns the weights of each loss. A class of a user may change what a loss means."""

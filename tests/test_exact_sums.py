@@ -1,0 +1,452 @@
+"""Exact certificates of sums: squares, absolute deviations, the largest one, total variation.
+
+Where a loss has kinks it is linear in pieces, each with rows that bound it. The minimum is the
+smallest of those of all pieces, in fractions.
+"""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import ldpopt
+from ldpopt import losses
+from ldpopt.constraints import (
+    Bounds,
+    Custom,
+    Linear,
+    Monotone,
+    Near,
+    NonNegative,
+    SumsTo,
+    TopSet,
+)
+from ldpopt.errors import UnsupportedProblemError
+from ldpopt.solve.certificate.exact import duality, kinked
+from ldpopt.solve.certificate.exact import rows as exact_rows
+from ldpopt.solve.certificate.exact.half_spaces import Rows
+from ldpopt.solve.certificate.exact.terms import Kink, Term
+from tests.test_exact_certificate import (
+    assert_proved,
+    certified,
+    fractions,
+    polyhedron_minimiser,
+    rounded,
+    rows_of,
+    solved_system,
+    squares,
+)
+
+SIMPLEX = [NonNegative(), SumsTo(1.0)]
+D = 3
+REFERENCE = [0.25, 0.5, 0.125]
+WEIGHTS = [1.0, 0.375, 3.5]
+UNITS = np.eye(D)
+
+
+def absolute(places, weights):
+    """Σ w |f - place| as a list of choices, one for each value: slope and constant of each side."""
+    parts = []
+    for v, (place, weight) in enumerate(zip(places, weights, strict=True)):
+        side = [weight * x for x in fractions(UNITS[v])]
+        parts.append([(side, -weight * place), ([-x for x in side], weight * place)])
+    return parts
+
+
+def largest(places):
+    return [[piece for part in absolute(places, [Fraction(1)] * D) for piece in part]]
+
+
+def variation(chain):
+    parts = []
+    for first, second in itertools.pairwise(chain):
+        step = fractions(UNITS[second] - UNITS[first])
+        parts.append([(step, Fraction(0)), ([-x for x in step], Fraction(0))])
+    return parts
+
+
+def scaled(factor, parts):
+    factor = Fraction(factor)
+    return [
+        [([factor * x for x in slope], factor * constant) for slope, constant in part]
+        for part in parts
+    ]
+
+
+def value_of_kinks(parts, f):
+    """Σ of the largest piece of each part."""
+    return sum(
+        max(
+            sum(a * x for a, x in zip(slope, f, strict=True)) + constant for slope, constant in part
+        )
+        for part in parts
+    )
+
+
+def minimum_of_sum(target, weights, parts, matrix, lower, upper):
+    """The minimiser of ½ Σ w (f - f̃)² and parts: the best of the minimisers of all pieces."""
+    best = None
+    for pieces in itertools.product(*parts):
+        slope = [sum(piece[0][v] for piece in pieces) for v in range(D)]
+        rows = [list(row) for row in matrix]
+        lows = list(lower)
+        for part, piece in zip(parts, pieces, strict=True):
+            for other in part:
+                if other is not piece:
+                    rows.append([x - y for x, y in zip(piece[0], other[0], strict=True)])
+                    lows.append(other[1] - piece[1])
+        highs = [*upper, *([math.inf] * (len(rows) - len(upper)))]
+        shifted = [y - g / w for y, g, w in zip(target, slope, weights, strict=True)]
+        f = minimiser_on(shifted, weights, rows, lows, highs)
+        if f is not None:
+            value = squares(target, weights)(f) + value_of_kinks(parts, f)
+            best = min(best, (value, f)) if best is not None else (value, f)
+    return best
+
+
+def minimiser_on(target, weights, rows, lows, highs):
+    """As ``polyhedron_minimiser``, for rows and bounds in fractions."""
+    best = None
+    loss = squares(target, weights)
+    rows = [[Fraction(x) for x in row] for row in rows]
+    for count in range(D + 1):
+        for chosen in itertools.combinations(range(len(rows)), count):
+            for sides in itertools.product((lows, highs), repeat=count):
+                ends = [side[i] for side, i in zip(sides, chosen, strict=True)]
+                if not all(math.isfinite(end) for end in ends):
+                    continue
+                system = [
+                    [weights[v] * (v == u) for u in range(D)] + [rows[i][v] for i in chosen]
+                    for v in range(D)
+                ]
+                system += [rows[i] + [Fraction(0)] * count for i in chosen]
+                right = [w * y for w, y in zip(weights, target, strict=True)]
+                solution = solved_system(system, right + [Fraction(end) for end in ends])
+                if solution is None:
+                    continue
+                f = solution[:D]
+                heights = [sum(a * x for a, x in zip(row, f, strict=True)) for row in rows]
+                inside = all(
+                    low <= x <= high for low, x, high in zip(lows, heights, highs, strict=True)
+                )
+                if inside and (best is None or loss(f) < loss(best)):
+                    best = f
+    return best
+
+
+def minimum_of_kinks(parts, matrix, lower, upper):
+    """The minimum of parts alone: at a vector where as many pieces or rows meet as there are."""
+    planes = set()
+    for part in parts:
+        for first, second in itertools.combinations(part, 2):
+            row = tuple(x - y for x, y in zip(first[0], second[0], strict=True))
+            planes.add((row, second[1] - first[1]))
+    rows = [fractions(row) for row in matrix]
+    for row, low, high in zip(rows, lower, upper, strict=True):
+        planes |= {(tuple(row), Fraction(end)) for end in (low, high) if math.isfinite(end)}
+    best = None
+    for chosen in itertools.combinations(sorted(planes), D):
+        f = solved_system([list(row) for row, _ in chosen], [end for _, end in chosen])
+        if f is None:
+            continue
+        heights = [sum(a * x for a, x in zip(row, f, strict=True)) for row in rows]
+        if all(low <= x <= high for low, x, high in zip(lower, heights, upper, strict=True)):
+            value = value_of_kinks(parts, f)
+            best = value if best is None else min(best, value)
+    return best
+
+
+SUMS = {
+    "absolute": (
+        losses.LeastSquares() + 0.1 * losses.L1To(REFERENCE),
+        lambda _: (fractions(np.ones(D)), scaled(0.1, absolute(fractions(REFERENCE), [1] * D))),
+    ),
+    "absolute with weights": (
+        losses.WeightedLeastSquares(WEIGHTS) + 0.25 * losses.L1To(REFERENCE, [1.0, 2.0, 0.5]),
+        lambda _: (
+            fractions(WEIGHTS),
+            scaled(0.25, absolute(fractions(REFERENCE), fractions([1.0, 2.0, 0.5]))),
+        ),
+    ),
+    "variation": (
+        losses.LeastSquares() + 0.0625 * losses.TotalVariation([2, 0, 1]),
+        lambda _: (fractions(np.ones(D)), scaled(0.0625, variation([2, 0, 1]))),
+    ),
+    "largest": (
+        2.0 * losses.WeightedLeastSquares(WEIGHTS) + 0.25 * losses.MaxAbsolute(),
+        lambda target: (fractions(2 * np.array(WEIGHTS)), scaled(0.25, largest(target))),
+    ),
+    "two kinds": (
+        losses.LeastSquares()
+        + 0.1 * (losses.TotalVariation([0, 1]) + 0.3 * losses.LeastAbsolute()),
+        lambda target: (
+            fractions(np.ones(D)),
+            scaled(0.1, variation([0, 1])) + scaled(0.03, absolute(target, [Fraction(1)] * D)),
+        ),
+    ),
+}
+"""Losses; and from an estimate to the weights of their squares and their pieces."""
+
+SETS = {
+    "no constraints": [],
+    "simplex": SIMPLEX,
+    "bounds": [Bounds(0.05, 0.4), SumsTo(1.0)],
+    "chain": [*SIMPLEX, Monotone([0, 1, 2])],
+    "top set": [*SIMPLEX, TopSet([1])],
+    "rows": [Linear([[1.0, -1.0, 0.5]], -0.1, 0.2)],
+}
+
+TARGETS = ([0.7, 0.4, -0.1], [0.25, 0.5, 0.125], [-0.3, 0.1, 0.2])
+
+
+def written_out(name):
+    if name == "top set":
+        return rows_of([*SIMPLEX, Linear([[-1, 1, 0], [0, 1, -1]], 0.0)], D)
+    return rows_of(SETS[name], D)
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("kind", SUMS)
+def test_gap_and_distance_of_sums_hold_and_are_tight(kind, name):
+    loss, pieces_of = SUMS[kind]
+    problem = ldpopt.Problem(loss, SETS[name])
+    rng = np.random.default_rng(3)
+    # Each set with another estimate: there are hundreds of choices of pieces and rows.
+    target = TARGETS[(list(SETS).index(name) + list(SUMS).index(kind)) % len(TARGETS)]
+    weights, parts = pieces_of(fractions(target))
+    lowest, minimiser = minimum_of_sum(fractions(target), weights, parts, *written_out(name))
+    best = [float(x) for x in minimiser]
+    for point in (best, np.array(best) + rng.normal(0, 1e-3, D), np.full(D, 1 / 3)):
+        result = certified(problem, target, point)
+        f = fractions(point)
+        rise = squares(fractions(target), weights)(f) + value_of_kinks(parts, f) - lowest
+        # Elsewhere than at the minimiser multipliers of tangents prove a little less.
+        assert rise <= Fraction(float(result.gap)) <= max(rise, 0) * 2 + Fraction(1, 10**10)
+        away = max(abs(x - y) for x, y in zip(f, minimiser, strict=True))
+        assert away <= Fraction(float(result.distance))
+        assert float(away) / math.ulp(max(map(abs, best))) <= float(result.ulps) * (1 + 1e-15)
+        assert result.minimiser is None
+        assert "no minimiser" in result.reason
+    # Of the minimiser rounded to doubles the certificate proves nearly that.
+    result = certified(problem, target, best)
+    assert float(result.gap) < 1e-13
+    assert float(result.distance) < 1e-5
+
+
+KINKS = {
+    "largest": (losses.MaxAbsolute(), largest),
+    "absolute and variation": (
+        losses.LeastAbsolute() + 0.5 * losses.TotalVariation(),
+        lambda target: absolute(target, [1] * D) + scaled(0.5, variation([0, 1, 2])),
+    ),
+    "two references": (
+        losses.LeastAbsolute() + losses.L1To(REFERENCE, WEIGHTS),
+        lambda target: (
+            absolute(target, [1] * D) + absolute(fractions(REFERENCE), fractions(WEIGHTS))
+        ),
+    ),
+    "largest and absolute": (
+        0.3 * losses.MaxAbsolute() + 0.1 * losses.L1To(REFERENCE),
+        lambda target: (
+            scaled(0.3, largest(target)) + scaled(0.1, absolute(fractions(REFERENCE), [1] * D))
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("kind", KINKS)
+def test_gaps_of_kinks_alone_hold_and_are_tight(kind, name):
+    loss, pieces_of = KINKS[kind]
+    problem = ldpopt.Problem(loss, SETS[name])
+    rng = np.random.default_rng(4)
+    for target in TARGETS:
+        parts = pieces_of(fractions(target))
+        lowest = minimum_of_kinks(parts, *written_out(name))
+        f = problem.solve(target, accuracy="high").frequencies
+        for point in (f, f + rng.normal(0, 1e-3, D), np.full(D, 1 / 3)):
+            result = certified(problem, target, point)
+            rise = value_of_kinks(parts, fractions(point)) - lowest
+            assert rise <= Fraction(float(result.gap)) <= max(rise, 0) + Fraction(1, 10**9)
+            assert result.distance == math.inf
+
+
+def test_sums_of_squares_are_one_square_with_an_exact_minimiser():
+    loss = 2.0 * losses.LeastSquares() + losses.WeightedLeastSquares(WEIGHTS)
+    target = [0.7, 0.4, -0.1]
+    weights = [2 + w for w in fractions(WEIGHTS)]
+    for name, constraints in SETS.items():
+        problem = ldpopt.Problem(loss, constraints)
+        minimiser = polyhedron_minimiser(fractions(target), weights, *written_out(name))
+        for point in (problem.solve(target).frequencies, np.full(D, 0.25)):
+            result = certified(problem, target, point)
+            assert_proved(result, squares(fractions(target), weights), minimiser, point)
+
+
+def test_a_planted_error_beside_a_price_is_counted_exactly():
+    # Beside 0.25 a step the two values are 0.5 at the minimum, with any price above 0.125.
+    problem = ldpopt.Problem(losses.LeastSquares() + 0.25 * losses.TotalVariation(), SIMPLEX)
+    right = certified(problem, [0.625, 0.375], [0.5, 0.5])
+    assert (right.gap, right.distance) == (0, 0)
+    step = Fraction(1, 2**30)
+    point = [float(Fraction(1, 2) + step), float(Fraction(1, 2) - step)]
+    # ½ Σ (f - f̃)² rises by step² - step/4 and the price by step/2.
+    rise = step**2 + step / 4
+    result = certified(problem, [0.625, 0.375], point)
+    assert rise <= Fraction(float(result.gap)) <= rise * (1 + Fraction(1, 10**6))
+    assert Fraction(float(result.distance)) >= step
+
+
+def test_factors_count_with_their_exact_product():
+    """0.1 · 0.1 in doubles is another number than the product of the two."""
+    problem = ldpopt.Problem(0.1 * (0.1 * losses.LeastAbsolute()), [Bounds(0.0, 1.0)])
+    result = certified(problem, [0.5], [1.0])
+    assert float(result.gap) == rounded(Fraction(0.1) * Fraction(0.1) / 2)
+
+
+def test_terms_without_weight_do_not_count():
+    loss = losses.LeastSquares() + 0.0 * losses.Entropy()
+    problem = ldpopt.Problem(loss, SIMPLEX)
+    assert certified(problem, [0.75, 0.25], [0.75, 0.25]).gap == 0
+    price = ldpopt.Parameter("price", nonneg=True)
+    price.value = 0.5
+    problem = ldpopt.Problem(losses.LeastSquares() + price * losses.TotalVariation(), SIMPLEX)
+    for value, gap in ((0.0, 0.0), (0.5, 0.1875)):
+        price.value = value
+        assert float(certified(problem, [0.75, 0.25], [0.75, 0.25]).gap) == pytest.approx(gap)
+
+
+@pytest.mark.parametrize(
+    ("loss", "constraints"),
+    [
+        (losses.LeastSquares() + losses.Entropy(), SIMPLEX),
+        (losses.LeastSquares() + losses.GroupNorm([[0, 1]]), SIMPLEX),
+        (losses.LeastSquares() + losses.TotalVariation(), [*SIMPLEX, Near([0.5, 0.3, 0.2], 0.1)]),
+        (losses.MaxAbsolute(), [*SIMPLEX, Near([0.5, 0.3, 0.2], 0.1)]),
+        (losses.GaussianMLE() + losses.TotalVariation(), SIMPLEX),
+    ],
+)
+def test_other_sums_are_refused(loss, constraints):
+    estimate = ldpopt.oracles.OUE(1.0, D).estimate([50, 40, 30], 100)
+    with pytest.raises(UnsupportedProblemError, match="leave out exact=True"):
+        certified(ldpopt.Problem(loss, constraints), estimate, [0.5, 0.25, 0.25])
+
+
+def test_sums_on_empty_sets_have_no_gap():
+    constraints = [*SIMPLEX, Linear([[1.0, 1.0, 1.0]], 2.0)]
+    for loss in (losses.MaxAbsolute(), losses.LeastSquares() + losses.TotalVariation()):
+        problem = ldpopt.Problem(loss, constraints)
+        result = certified(problem, [0.5, 0.25, 0.0], [0.5, 0.25, 0.25])
+        assert result.gap == math.inf
+        assert "contradict" in result.reason
+
+
+def test_any_multipliers_prove_a_gap_of_a_sum_that_holds(monkeypatch):
+    """Random and wrong multipliers prove less, never too much; without any, at most the loss."""
+    rng = np.random.default_rng(10)
+    for kind, (loss, pieces_of) in SUMS.items():
+        for name in ("chain", "top set", "rows"):
+            target = TARGETS[0]
+            weights, parts = pieces_of(fractions(target))
+            lowest, minimiser = minimum_of_sum(
+                fractions(target), weights, parts, *written_out(name)
+            )
+            problem = ldpopt.Problem(loss, SETS[name])
+            point = [float(x) for x in minimiser]
+            f = fractions(point)
+            value = squares(fractions(target), weights)(f) + value_of_kinks(parts, f)
+            monkeypatch.setattr(kinked, "_refined", lambda prices, *_: prices)
+            for size in (1e-9, 0.1, 10.0):
+                monkeypatch.setattr(
+                    kinked,
+                    "_programs",
+                    lambda _, joined, *rest, size=size: [
+                        size * rng.normal(size=len(joined.matrix))
+                    ],
+                )
+                gap = Fraction(float(certified(problem, target, point).gap))
+                assert value - lowest <= gap <= Fraction(rounded(value)), (kind, name)
+            monkeypatch.undo()
+
+
+def test_without_programs_the_gap_is_at_most_the_loss(monkeypatch):
+    monkeypatch.setattr(kinked, "LONG_FOR_PROGRAMS", 1)
+    target = TARGETS[0]
+    for loss, pieces_of in SUMS.values():
+        weights, parts = pieces_of(fractions(target))
+        f = fractions([0.5, 0.25, 0.25])
+        value = squares(fractions(target), weights)(f) + value_of_kinks(parts, f)
+        result = certified(ldpopt.Problem(loss, SETS["chain"]), target, [0.5, 0.25, 0.25])
+        assert 0 < Fraction(float(result.gap)) <= value * Fraction(1 + 1e-15)
+
+
+def test_a_distance_needs_a_vector_of_the_set(monkeypatch):
+    loss = losses.LeastSquares() + losses.TotalVariation()
+    problem = ldpopt.Problem(loss, [*SIMPLEX, Monotone([0, 1, 2])])
+    monkeypatch.setattr(exact_rows, "_FEW", 0)
+    result = certified(problem, [0.5, 0.3, 0.2], [0.5, 0.3, 0.4])
+    assert math.isfinite(result.gap)
+    assert result.distance == math.inf
+    assert "near enough" in result.reason
+
+
+def smallest_by_search(term, slope, lower, upper):
+    """The minimum of a term minus slope times x over all places where its derivative may change."""
+    low = -50 if lower is None else lower
+    high = 50 if upper is None else upper
+    ends = sorted({Fraction(low), Fraction(high), *(kink.place for kink in term.kinks)})
+    ends = [end for end in ends if low <= end <= high]
+    candidates = list(ends)
+    for first, second in itertools.pairwise(ends):
+        # The parabola through three points of a piece.
+        middle = (first + second) / 2
+        values = [term.value(x) - slope * x for x in (first, middle, second)]
+        bend = (values[0] - 2 * values[1] + values[2]) / ((second - first) / 2) ** 2
+        if bend > 0:
+            rise = (values[2] - values[0]) / (second - first)
+            x = middle - rise / bend
+            if first <= x <= second:
+                candidates.append(x)
+    return min(term.value(x) - slope * x for x in candidates)
+
+
+def test_terms_are_smallest_where_a_search_says():
+    rng = np.random.default_rng(6)
+
+    def number(low=-4, high=5):
+        return Fraction(int(rng.integers(low, high)), 4)
+
+    for _ in range(500):
+        kinks = tuple(Kink(number(1, 9), number()) for _ in range(int(rng.integers(0, 4))))
+        square = number(0, 3)
+        term = Term(square, number() if square else Fraction(0), number(), kinks)
+        lower = number() if rng.random() < 0.5 else None
+        upper = (lower or Fraction(0)) + number(0, 9) if rng.random() < 0.5 else None
+        if lower is None and upper is not None:
+            upper = number()
+        slope = number()
+        smallest = term.smallest(slope, lower, upper)
+        outer = sum(kink.weight for kink in kinks)
+        is_open = (lower is None and slope < -outer) or (upper is None and slope > outer)
+        if square == 0 and is_open:
+            assert smallest is None
+        else:
+            assert smallest == smallest_by_search(term, slope, lower, upper)
+
+
+def test_what_is_left_of_a_cost_goes_to_a_row_that_holds():
+    """Two rows bound one variable: the other one would take a first-order part of the gap."""
+    one = Fraction(1)
+    # t >= f and t >= -f at f = 1, with the cost 1 of t.
+    both = Rows([{0: one, 1: one}, {0: -one, 1: one}], [Fraction(0)] * 2, [None] * 2, 1, 2)
+    prices = duality._balanced({1: Fraction(7, 8)}, both, [one])
+    assert prices == {1: one}
+
+
+def test_a_set_may_have_no_rows_at_all():
+    loss = losses.LeastSquares() + 0.25 * losses.L1To(REFERENCE)
+    problem = ldpopt.Problem(loss, [Custom(lambda f: [])])
+    f = problem.solve(TARGETS[0]).frequencies
+    assert certified(problem, TARGETS[0], f).gap < 1e-9
