@@ -198,13 +198,11 @@ def stated(loss: Loss, start: FrequencyEstimate) -> Statement | None:
 
 def _leaves(loss: Loss, factor: Fraction) -> list[tuple[Fraction, Loss]]:
     """Return the losses that a sum consists of behind their factors, whose products are exact."""
-    if type(loss) is not WeightedSum:
+    parts_of = _PARTS.get(type(loss))
+    if parts_of is None:
         return [(factor, loss)]
     return [
-        leaf
-        for weight, term in zip(loss.weights, loss.terms, strict=True)
-        if weight > 0
-        for leaf in _leaves(term, factor * Fraction(weight))
+        leaf for weight, term in parts_of(loss) for leaf in _leaves(term, factor * Fraction(weight))
     ]
 
 
@@ -272,6 +270,11 @@ _STATED: Mapping[type[Loss], Callable[[Any, FrequencyEstimate], _Part | None]] =
     TotalVariation: _variation,
 }
 """What states each loss. A class of a user may change what a loss means."""
+
+_PARTS: Mapping[type[Loss], Callable[[Any], list[tuple[float, Loss]]]] = {
+    WeightedSum: lambda loss: loss.parts,
+}
+"""What returns the weights and terms of a sum. A class of a user may change what a sum means."""
 
 LOSSES = tuple(_STATED)
 """The losses that have a statement; so have their sums."""
