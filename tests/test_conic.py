@@ -8,8 +8,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Problem, constraints, losses, oracles, priors
-from ldpopt.constraints import Constraint, NonNegative, SumsTo
-from ldpopt.errors import InfeasibleError, InvalidInputError, LdpoptWarning, SolverError
+from ldpopt.constraints import Constraint, Near, NonNegative, SumsTo
+from ldpopt.errors import (
+    InfeasibleError,
+    InvalidInputError,
+    LdpoptWarning,
+    SolverError,
+    UnsupportedProblemError,
+)
 from ldpopt.losses import (
     BinomialMLE,
     GaussianMLE,
@@ -26,7 +32,7 @@ from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.paths import conic
 from ldpopt.solve.paths.conic import CompiledProblem
 from ldpopt.solve.planner import Planner, Request
-from ldpopt.solve.programs import solvers
+from ldpopt.solve.programs import program, solvers
 from ldpopt.solve.programs.solvers import DEFAULT_SOLVER, SOLVERS
 from ldpopt.solve.second_try import remedy
 from ldpopt.solve.status import Status
@@ -145,6 +151,24 @@ def test_a_solver_that_does_not_take_the_problem_says_so(loss):
     match = rf"OSQP cannot take this problem .*; these can: {able}$"
     with pytest.raises(SolverError, match=match):
         Problem(loss, SIMPLEX).solve(estimate_of(FIRST), path="conic", solver="OSQP")
+
+
+def test_a_solver_that_would_fill_the_memory_is_refused(monkeypatch):
+    def with_limit(entries):
+        record = dataclasses.replace(SOLVERS["QOCO"], largest_cone=entries)
+        monkeypatch.setattr(program, "SOLVERS", SOLVERS | {"QOCO": record})
+
+    ball = Near(np.full(4, 0.25), 0.125)
+    problem = Problem(LeastSquares(), [*SIMPLEX, ball])
+    right = problem.solve([0.75, 0.5, 0.0, -0.25], path="conic", solver="QOCO").frequencies
+    # The cone has an entry per value and one for the radius.
+    with_limit(5)
+    again = Problem(LeastSquares(), [*SIMPLEX, ball])
+    f = again.solve([0.75, 0.5, 0.0, -0.25], path="conic", solver="QOCO").frequencies
+    assert_allclose(f, right, rtol=0, atol=0)
+    with_limit(4)
+    with pytest.raises(UnsupportedProblemError, match="one has 5 entries: more than 4 take"):
+        Problem(LeastSquares(), [*SIMPLEX, ball]).solve([0.75, 0.5, 0.0, -0.25], solver="QOCO")
 
 
 def test_settings_exist_for_every_solver_that_the_tests_use():

@@ -21,7 +21,7 @@ from ldpopt.constraints import LinearInequalities
 from ldpopt.errors import UnsupportedProblemError
 from ldpopt.solve.programs.jobs import Job, JobResult
 from ldpopt.solve.programs.solver_data import Answer, SolverData, takers
-from ldpopt.solve.programs.solvers import COLD, DEFAULT_SOLVER, Running, settings
+from ldpopt.solve.programs.solvers import COLD, DEFAULT_SOLVER, SOLVERS, Running, settings
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -382,6 +382,14 @@ class ConeProgram:
             raise UnsupportedProblemError(
                 f"{self.solver} cannot take this problem ({error}); {remedy}"
             ) from None
+        record = SOLVERS.get(self.solver)
+        limit = None if record is None else record.largest_cone
+        if limit is not None and self._data.largest_cone > limit:
+            raise UnsupportedProblemError(
+                f"{self.solver} cannot take this problem (it stores a square matrix for each "
+                f"second-order cone, and one has {self._data.largest_cone:,} entries: more than "
+                f"{limit:,} take minutes and gigabytes); CLARABEL and SCS store no such matrix"
+            )
         return self._data
 
     def solve(

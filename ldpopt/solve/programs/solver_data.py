@@ -151,6 +151,11 @@ class SolverData:
         self.units = units
         self._program = _rescaled(program, units)
 
+    @property
+    def largest_cone(self) -> int:
+        """How many entries the largest second-order cone has, 0 without any."""
+        return max(self._program.cone_dims.soc, default=0)
+
     def fits(self, options: Mapping[str, Any]) -> bool:
         """Return whether what is compiled fits these options and the parameters' present values."""
         is_kept = self.is_kept or not self.problem.parameters()

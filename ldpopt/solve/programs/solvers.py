@@ -56,6 +56,9 @@ class Solver:
     needs_signs
         Whether it stops early unless absolute values are stated to be no less than 0. Others take
         a fifth longer with these rows.
+    largest_cone
+        How many entries a second-order cone may have where the solver stores a square matrix for
+        each; None without a limit.
     """
 
     name: str
@@ -69,6 +72,7 @@ class Solver:
     first_use: Callable[[], object] | None = None
     nested: str | None = None
     needs_signs: bool = False
+    largest_cone: int | None = None
     default: Settings = field(default_factory=dict, init=False)
 
     def settings(self, accuracy: Accuracy) -> dict[str, Any]:
@@ -141,6 +145,9 @@ _KNOWN = (
         high=_all(1e-8, *_QOCO),  # below that it often stops for numerical reasons
         package="qoco",
         needs_signs=True,
+        # A minute and a quarter of a gigabyte, both of which grow at least with the square: at
+        # 30,000 entries the system ends the process. It has no limit on time.
+        largest_cone=2048,
     ),
     Solver(
         "SCS",
