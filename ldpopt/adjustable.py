@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
@@ -114,6 +114,7 @@ class _TakesParameters(SealsInstances):
         )
         if is_plain or not getattr(cls, "_adjusts", True):
             instance = super().__call__(*args, **kwargs)
+            cls._require_defined_in_class(vars(instance))  # type: ignore[attr-defined]
             numbers = _listed_numbers(cls, args, kwargs)
             return instance._altered(_listed_numbers=numbers) if numbers else instance
         return Recipe(cls, args, kwargs).varying()
@@ -121,6 +122,12 @@ class _TakesParameters(SealsInstances):
     def plain(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return an instance from arguments that do not vary."""
         return super().__call__(*args, **kwargs)
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        # What a class states is looked at when it is made.
+        if is_from_outside(cls):
+            cls._require_defined_in_class((name,))  # type: ignore[attr-defined]
+        super().__setattr__(name, value)
 
 
 def is_from_outside(kind: type) -> bool:
@@ -171,7 +178,7 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
             if not hasattr(method, "is_for_callers"):
                 decorated = decorate(method)
                 decorated.is_for_callers = True
-                setattr(cls, name, decorated)
+                type.__setattr__(cls, name, decorated)
 
     @classmethod
     def _require_to_count(cls) -> None:
@@ -201,7 +208,16 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
             # Definitions do not follow from each other: one of an older class stays right.
             is_older = place[holder] > newest and name not in cls._definitions
             if is_older or not is_from_outside(holder):
-                setattr(cls, name, inspect.getattr_static(general, name))
+                type.__setattr__(cls, name, inspect.getattr_static(general, name))
+
+    @classmethod
+    def _require_defined_in_class(cls, names: Iterable[str]) -> None:
+        """Raise an error if a definition is set on a class that was made, or on an object."""
+        for name in sorted(cls._definitions.intersection(names)):
+            raise InvalidTypeError(
+                f"{name} of {cls.__name__} is set after the class was made, when nothing looks at "
+                f"it: define it in the body of the class, or of one that derives from it"
+            )
 
     @classmethod
     def _require_definitions(cls) -> None:

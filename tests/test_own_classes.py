@@ -355,6 +355,28 @@ def test_methods_that_would_not_count_are_refused(base, method, general):
     type("Mine", (base,), {"__repr__": lambda self: "mine", "__module__": __name__})
 
 
+def test_a_definition_after_the_class_was_made_is_refused():
+    """Nothing would look at it: the sum of two values stays what the base states."""
+
+    class Pair(constraints.SumsTo):
+        pass
+
+    def loose(self, f):
+        return np.abs(f[..., 0] - self.value)
+
+    with pytest.raises(InvalidTypeError, match="violation of Pair is set after the class was made"):
+        Pair.violation = loose
+    Pair.note = "anything else may be set"
+    assert Pair(1.0).violation(np.array([0.5, 0.5])) == 0
+
+    class Half(LeastSquares):
+        def __init__(self):
+            self.value = lambda f, estimate: np.zeros(f.shape[:-1])
+
+    with pytest.raises(InvalidTypeError, match="value of Half is set after the class was made"):
+        Half()
+
+
 def test_a_derived_class_keeps_what_it_states_itself():
     class Halves(GroupTotals):
         def rows(self, d):
