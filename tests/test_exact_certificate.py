@@ -851,6 +851,22 @@ def test_an_enclosure_is_as_wide_as_the_responses_leave_it():
     assert "one nearest double" in result.reason
 
 
+def test_where_rounding_hides_the_price_it_is_enclosed_from_both_sides():
+    """One value f = 1 - price, known to 2^-120, with the total 0: f* is 0."""
+    flint = pytest.importorskip("flint")
+    bounds = np.array([-np.inf]), np.array([np.inf])
+    before = flint.ctx.prec
+    flint.ctx.prec = 160
+    try:
+        one = flint.arb(1, 2.0**-120)
+        # The prices beside it are 2^-112 of the last bracket away, whose ends are up to 16.
+        for point in (1.5 * 2.0**-108, -1.5 * 2.0**-108):
+            result = enclosure([lambda mu: one - mu], np.array([point]), *bounds, 0.0, 0.0, flint)
+            assert abs(point) <= result.distance <= 4 * abs(point)
+    finally:
+        flint.ctx.prec = before
+
+
 @pytest.mark.parametrize(
     ("of_price", "total", "price"),
     [
