@@ -503,7 +503,10 @@ def why_not_convex(expression: cp.Expression) -> str:
             "factor"
         )
     if kind == "DivExpression" and culprit.args[1].variables():
-        return f"{shown(culprit)} divides by a function of f: use cp.inv_pos or cp.quad_over_lin"
+        return (
+            f"{shown(culprit)} divides by a function of f: bound a ratio as f[0] <= 2 * f[1], or "
+            "use cp.inv_pos or cp.quad_over_lin"
+        )
     if kind == "QuadForm":
         return (
             "the matrix of a quadratic form must have no eigenvalue below 0: of a covariance that "

@@ -113,7 +113,8 @@ class ShownAsTable(ABC):
     def __str__(self) -> str:
         """Return the table as lines of text."""
         title, headings, rows, notes = self._table
-        return "\n".join([title, *lines_of(headings, rows), *notes])
+        # Notes name candidates and data, whose names may have escapes.
+        return "\n".join([title, *lines_of(headings, rows), *map(printable, notes)])
 
     def __repr__(self) -> str:
         return str(self)

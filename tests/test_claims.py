@@ -270,6 +270,16 @@ def test_page_shows_the_statements_of_a_figures_run_with_their_verdicts(one, run
     assert "not as their run wrote them:</strong> ndss-fig4.csv is missing; ndss-fig5.csv" in page
 
 
+def test_a_page_without_figures_links_to_none_of_them(instances):
+    result = run_claim(LEDGER["gamma-near-one"], instances)
+    assert result.finding.verdict is Verdict.HOLDS
+    page = claims_page([result])
+    places = set(re.findall(r'\bid="([^"]*)"', page))
+    assert set(re.findall(r'href="#([^"]*)"', page)) <= places
+    assert "n-fig1-follow" in page
+    assert "numbers of the figures" not in page
+
+
 def test_the_first_screen_says_in_words_what_is_known(results, run, page):
     page = " ".join(page.split())
     first = page[: page.index('<h2 id="statements"')]

@@ -232,6 +232,7 @@ def squares(f, y):
         ),
         (lambda f: cp.norm(f) == 0.1, "both sides of == must be linear"),
         (lambda f: f[0] * f[1] <= 0.1, "is a product of functions of f"),
+        (lambda f: f[0] / f[1] <= 2, r"divides by .*: bound a ratio as f\[0\] <= 2 \* f\[1\]"),
         (lambda f: cp.sqrt(f[0]) <= 0.1, "the smaller side, .* must be convex"),
         (lambda f: 1j * f == 0.1, r"is complex: constrain cp\.abs"),
         (lambda f: f <= np.nan, "a number in .* is NaN"),

@@ -517,9 +517,19 @@ def test_the_printed_table_shows_what_varies(result):
     lines = repr(result).splitlines()
     assert lines[0] == "Study of 4 candidates, 25 common draws, ratios to 'norm-sub'"
     assert lines[1].split()[:4] == ["epsilon", "metric", "candidate", "mean"]
-    assert len(lines) == 2 + len(result.rows)
+    assert len(lines) == 3 + len(result.rows)
+    assert "epsilon" not in lines[-1]
     small = repr(ldpopt.study("base", COUNTS, draws=2)).splitlines()
     assert small[1].split()[0] == "candidate"
+    assert small[-1].startswith("in all rows: data ")
+    assert small[-1].endswith("oracle oue, epsilon 1.0, query full domain, metric mse")
+
+
+def test_a_note_of_a_candidate_that_failed_prints_no_escapes():
+    study = ldpopt.study("base", COUNTS, draws=1)
+    shown = str(replace(study, failed={"red\x1b[31m": "no vector satisfies the constraints"}))
+    assert "no vector satisfies the constraints" in shown
+    assert "\x1b" not in shown
 
 
 def test_one_draw_has_no_interval_and_minutes_are_whole_seconds():

@@ -90,6 +90,8 @@ def claims_page(
         shown=_shown,
         papers=_papers(results),
         tally_rows=tally_rows(results),
+        # Links lead to these alone: the others have no place on the page.
+        checked=by_id.keys(),
         chapters=own_claims(result.claim for result in results),
         seconds=sum(result.seconds for result in results),
         versions=_versions(),
@@ -181,9 +183,10 @@ def _tried(results: Sequence[Result]) -> str:
     # Figures are judged by readings, numbers of their tables; the rest on vectors and settings.
     readings = sum(r.finding.instances for r in results if "figure" in r.finding.evidence)
     inputs = sum(result.finding.instances for result in results) - readings
+    figures = f", and in {readings:,} numbers of the figures" if readings else ""
     return (
-        f"true wherever they were tried: on {inputs:,} vectors, reports and settings, and in "
-        f"{readings:,} numbers of the figures. Each could have ended otherwise."
+        f"true wherever they were tried: on {inputs:,} vectors, reports and settings{figures}. "
+        "Each could have ended otherwise."
     )
 
 

@@ -84,7 +84,7 @@ def papers_table(results: Iterable[Result]) -> Table:
         title_justify="left",
         # The summary, a line below, has other numbers for the same words.
         caption="The numbers of claims differ: a statement may need several of them, and one claim "
-        "may check several statements.",
+        "may check several statements. Those about figures run with --figures alone.",
         caption_justify="left",
     )
     table.add_column("verdict", no_wrap=True)

@@ -6,6 +6,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from ldpopt.claims.statements import PAPERS
 from ldpopt.methods import METHODS, Method
 
 # Characters that the columns take where no word of a description is broken.
@@ -22,8 +23,14 @@ def methods_table(width: int) -> Table:
     width
         Of the terminal, in characters. On a narrow one the guarantees stand below the description.
     """
-    title = "Post-processing methods (N Table I, D Table 1)"
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    papers = [f"{letter}: {title}." for letter, title in PAPERS.items()]
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        title="Post-processing methods",
+        title_justify="left",
+        caption=" ".join(["f̃: raw estimate. f: answer.", *papers]),
+        caption_justify="left",
+    )
     table.add_column("method", style="bold", no_wrap=True)
     table.add_column("what it does", overflow="fold")
     is_wide = width >= _WIDE

@@ -128,7 +128,8 @@ def study(
     Notes
     -----
     Cost: each candidate once per draw, and the simulation. The seconds of a table include the
-    compilation of problems, which each cell of 20 draws does once.
+    compilation of problems, which each cell of 20 draws does once, and that of the code of priors,
+    which a new installation does once: with few draws it may be nearly all of them.
 
     Examples
     --------

@@ -166,13 +166,24 @@ class Study(ShownAsTable):
         )
         rows = [self._texts(row) for row in self.rows]
         notes = [f"failed: {name}: {reason}" for name, reason in self.failed.items()]
-        return TitledTable(title, self._headings(), rows, notes)
+        return TitledTable(title, self._headings(), rows, [*self._common(), *notes])
 
     @cached_property
     def _varying(self) -> tuple[str, ...]:
         """The parts of a place that differ between rows, which a printed table must have."""
-        names = ("data", "oracle", "epsilon", "query", "metric", "parameter")
-        return self._that_differ(names)
+        return self._that_differ(_STATED)
+
+    def _common(self) -> list[str]:
+        """Return a note of what is the same in all rows: numbers need their metric and data."""
+        if not self.rows:
+            return []
+        first = self.rows[0]
+        parts = [
+            f"{name} {getattr(first, name)}"
+            for name in _STATED
+            if name not in self._varying and getattr(first, name) != ""
+        ]
+        return [f"in all rows: {', '.join(parts)}"] if parts else []
 
     def _that_differ(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return those parts of a place that are not the same in all places."""
@@ -194,6 +205,9 @@ class Study(ShownAsTable):
             f"{row.seconds:.1g}" if row.seconds < 10 else f"{row.seconds:,.0f}",
         ]
 
+
+# The parts of a place that a printed table states, in a column or, where they are common, below.
+_STATED = ("data", "oracle", "epsilon", "query", "metric", "parameter")
 
 _PARTS = tuple(field.name for field in fields(Place))
 _COLUMNS = tuple(field.name for field in fields(StudyRow))

@@ -53,7 +53,7 @@ _ROOT = 128
 _SEVERAL = "absolute deviations may have several minimisers: no distance from one is proved"
 _BELOW_ALL = "the point is outside the set, and no vector of the set has a loss as small as its own"
 _NOT_NEAR = "no vector of the set is known that is near enough for a distance"
-_NO_MINIMISER = "of squares with absolute deviations gap and distance are proved, no minimiser"
+_NO_MINIMISER = "beside absolute deviations gap and distance are bounds, and no minimiser is known"
 
 
 def exact(
