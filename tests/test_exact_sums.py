@@ -20,6 +20,7 @@ from ldpopt.constraints import (
     Monotone,
     Near,
     NonNegative,
+    Smooth,
     SumsTo,
     TopSet,
 )
@@ -28,8 +29,9 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.noise import Noise
 from ldpopt.solve.certificate.exact import duality, kinked
 from ldpopt.solve.certificate.exact import rows as exact_rows
-from ldpopt.solve.certificate.exact.half_spaces import Rows
-from ldpopt.solve.certificate.exact.terms import Kink, Term
+from ldpopt.solve.certificate.exact.half_spaces import Rows, violation_of
+from ldpopt.solve.certificate.exact.limits import limits_of
+from ldpopt.solve.certificate.exact.terms import Kink, Term, stated
 from tests.test_exact_certificate import (
     assert_proved,
     certified,
@@ -454,6 +456,44 @@ def test_an_estimate_may_be_tiny_beside_the_set(size):
         result = certified(problem, target, f)
         assert result.gap < 1e-9
         assert result.distance < 1e-4
+
+
+PENALTIES = {
+    "simplex": SIMPLEX,
+    "rows": [*SIMPLEX, Linear([[-1.0, 0.25, 0.5]], 0.0, 0.125)],
+    "chain": [Bounds([0.125, -np.inf, -np.inf], [0.5, np.inf, np.inf]), Monotone([0, 1, 2])],
+    "sum": [NonNegative(), Smooth(total_variation=0.5), Linear([[1.0, 1.0, 1.0]], 0.75, 1.0)],
+}
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_penalties_alone_have_tight_gaps_where_rows_limit_the_values(name):
+    """No value has a term of its own: without limits rounding of a slope leaves nothing proved."""
+    loss = 0.1875 * losses.TotalVariation() + 0.1 * losses.TotalVariation([2, 0, 1])
+    problem = ldpopt.Problem(loss, PENALTIES[name])
+    target = [0.75, 0.0, 0.25]
+    f = problem.solve(target, accuracy="high").frequencies
+    assert certified(problem, target, f).gap < 1e-9
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_limits_hold_all_vectors_whose_loss_is_so_small(name):
+    loss = 0.1875 * losses.TotalVariation() + 0.5 * losses.TotalVariation([2, 0])
+    problem = ldpopt.Problem(loss, PENALTIES[name])
+    estimate = FrequencyEstimate([0.75, 0.0, 0.25])
+    statement = stated(loss, estimate)
+    region = problem.region(D)
+    system = exact_rows.rows_of(problem, region, D)
+    bounds = exact_rows.bounds_of(region)
+    joined = kinked._joined(system, statement)
+    count = 0
+    for whole in itertools.product(range(-4, 17), repeat=D):
+        f = [Fraction(x, 16) for x in whole]
+        if violation_of(f, system, bounds) == 0:
+            count += 1
+            limits = limits_of(statement, statement.value(f), bounds, joined)
+            assert all(low <= x <= high for x, (low, high) in zip(f, limits, strict=True))
+    assert count > 10
 
 
 def smallest_by_search(term, slope, lower, upper):

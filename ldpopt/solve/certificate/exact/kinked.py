@@ -21,6 +21,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.box import box
 from ldpopt.solve.certificate.exact import duality
 from ldpopt.solve.certificate.exact.half_spaces import Rows, Vector, product, violation_of
+from ldpopt.solve.certificate.exact.limits import Limits, limits_of
 from ldpopt.solve.certificate.exact.rationals import in_last_places, nearest_double, rounded_up
 from ldpopt.solve.certificate.exact.result import Exact
 from ldpopt.solve.certificate.exact.rows import (
@@ -76,10 +77,10 @@ def exact(
     if violation > 0 and _is_empty(region, here, system, bounds):
         return Exact(np.inf, np.inf, np.inf, violation, None, CONTRADICTION)
     value = loss.value(here)
-    limits = _limits(loss, value, bounds)
+    joined = _joined(system, loss)
+    limits = limits_of(loss, value, bounds, joined)
     if limits is None:
         return Exact(0.0, np.inf, np.inf, violation, None, _BELOW_ALL)
-    joined = _joined(system, loss)
 
     candidates = list(_candidates(formulation, start, point, region, loss, system, joined))
     bound = _largest_bound(candidates, joined, loss, limits)
@@ -96,7 +97,7 @@ def exact(
     if level > value:
         # The minimiser may have a larger loss than a point outside the set, and be beyond its
         # limits.
-        wider = _limits(loss, level, bounds)
+        wider = limits_of(loss, level, bounds, joined)
         assert wider is not None
         bound = _largest_bound(candidates, joined, loss, wider)
         assert bound is not None
@@ -113,7 +114,7 @@ def _largest_bound(
     candidates: list[Array],
     joined: Rows,
     loss: Statement,
-    limits: list[tuple[Fraction | None, Fraction | None]],
+    limits: Limits,
 ) -> Fraction | None:
     """Return the largest minimum within limits that any of the multipliers proves."""
     costs = [Fraction(0)] * (joined.columns - joined.d - len(loss.costs)) + loss.costs
@@ -139,30 +140,6 @@ def _reaches(ends: list[Fraction | None], side: int, total: float) -> bool:
     """Return whether values within the lower (-1) or upper (1) bounds can be as far as a total."""
     finite = [end for end in ends if end is not None]
     return len(finite) < len(ends) or side * (sum(finite) - Fraction(total)) >= 0
-
-
-def _limits(
-    loss: Statement, value: Fraction, bounds: Rows
-) -> list[tuple[Fraction | None, Fraction | None]] | None:
-    """Return the bounds of each value within which a loss is at most a value; None without any."""
-    result = []
-    for near, low, high in zip(loss.reaches, bounds.lower, bounds.upper, strict=True):
-        for weight, place in near:
-            # Rounded outward: quotients by different weights would have no short sum.
-            lowest = -_above(value / weight - place)
-            highest = _above(value / weight + place)
-            low = lowest if low is None else max(low, lowest)
-            high = highest if high is None else min(high, highest)
-        if low is not None and high is not None and low > high:
-            return None
-        result.append((low, high))
-    return result
-
-
-def _above(number: Fraction) -> Fraction:
-    """Return the double above a fraction, or the fraction beyond all doubles."""
-    above = rounded_up(*number.as_integer_ratio())
-    return Fraction(above) if np.isfinite(above) else number
 
 
 def _joined(system: Rows, loss: Statement) -> Rows:
