@@ -74,15 +74,15 @@ def _pass(
         for v, entry in row.items():
             end = upper[v] if entry > 0 else lower[v]
             largest[v] = None if end is None else entry * end
-        endless = [v for v, most in largest.items() if most is None]
+        endless = [v for v, term in largest.items() if term is None]
         if len(endless) > 1:
             continue
-        total = sum((most for most in largest.values() if most is not None), Fraction(0))
+        total = sum((term for term in largest.values() if term is not None), Fraction(0))
         for v in endless or row:
             entry = row[v]
             ends = lower if entry > 0 else upper
             if ends[v] is None:
-                # entry x_v >= bound minus the most that all others add.
+                # entry x_v >= bound minus the largest sum of all others.
                 left = bound - (total - (largest[v] or 0))
                 ends[v] = -_above(-left / entry) if entry > 0 else _above(left / entry)
                 is_changed = True
