@@ -20,14 +20,18 @@ from ldpopt.constraints import (
     Monotone,
     Near,
     NonNegative,
+    Smooth,
     SumsTo,
     TopSet,
 )
 from ldpopt.errors import UnsupportedProblemError
+from ldpopt.estimate import FrequencyEstimate
+from ldpopt.estimate.noise import Noise
 from ldpopt.solve.certificate.exact import duality, kinked
 from ldpopt.solve.certificate.exact import rows as exact_rows
-from ldpopt.solve.certificate.exact.half_spaces import Rows
-from ldpopt.solve.certificate.exact.terms import Kink, Term
+from ldpopt.solve.certificate.exact.half_spaces import Rows, violation_of
+from ldpopt.solve.certificate.exact.limits import limits_of
+from ldpopt.solve.certificate.exact.terms import Kink, Term, stated
 from tests.test_exact_certificate import (
     assert_proved,
     certified,
@@ -300,10 +304,15 @@ def test_a_planted_error_beside_a_price_is_counted_exactly():
 
 
 def test_factors_count_with_their_exact_product():
-    """0.1 · 0.1 in doubles is another number than the product of the two."""
-    problem = ldpopt.Problem(0.1 * (0.1 * losses.LeastAbsolute()), [Bounds(0.0, 1.0)])
+    """0.7 · 0.7 in doubles is another number than the product of the two."""
+    inner = losses.WeightedSum([losses.LeastAbsolute()], [0.7])
+    problem = ldpopt.Problem(losses.WeightedSum([inner], [0.7]), [Bounds(0.0, 1.0)])
     result = certified(problem, [0.5], [1.0])
-    assert float(result.gap) == rounded(Fraction(0.1) * Fraction(0.1) / 2)
+    assert float(result.gap) == rounded(Fraction(0.7) * Fraction(0.7) / 2)
+    # A sum times a number is stated with the product in doubles.
+    problem = ldpopt.Problem(0.7 * (0.7 * losses.LeastAbsolute()), [Bounds(0.0, 1.0)])
+    assert float(certified(problem, [0.5], [1.0]).gap) == 0.7 * 0.7 / 2
+    assert rounded(Fraction(0.7) * Fraction(0.7) / 2) != 0.7 * 0.7 / 2
 
 
 def test_terms_without_weight_do_not_count():
@@ -390,6 +399,101 @@ def test_a_distance_needs_a_vector_of_the_set(monkeypatch):
     assert math.isfinite(result.gap)
     assert result.distance == math.inf
     assert "near enough" in result.reason
+
+
+@pytest.mark.parametrize("price", [1.0, 1000.0])
+def test_a_minimiser_may_have_a_larger_loss_than_a_point_outside(price):
+    """Then it is beyond the limits within which losses are as small as the point's own."""
+    weights = [1.0, 3.0]
+    loss = losses.WeightedLeastSquares(weights) + price * losses.L1To([0.0, 0.0])
+    # A row besides, so that the nearest vector is projected: (1/2, 1/2), and (3/4, 1/4) is best.
+    problem = ldpopt.Problem(loss, [SumsTo(1.0), Linear([[1.0, -1.0]], -5.0, 5.0)])
+    for x in (0.0, 0.015625, 0.125, 0.375):
+        result = certified(problem, [0.0, 0.0], [x, x])
+        assert 0.75 - x <= result.distance < 2
+        assert (0.75 - x) / math.ulp(0.75) <= result.ulps
+
+
+def test_sums_without_any_term_that_counts_are_0():
+    for constraints in ([], [SumsTo(1.0)], SIMPLEX, [*SIMPLEX, Monotone([0, 1])]):
+        for loss in (
+            0.0 * losses.LeastSquares(),
+            0.0 * (losses.TotalVariation() + losses.L1To([0.5, 0.5])),
+        ):
+            problem = ldpopt.Problem(loss, constraints)
+            assert certified(problem, [0.5, 0.5], [0.75, 0.25]).gap == 0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("constraints", [[], SIMPLEX, [*SIMPLEX, Monotone([0, 1])]])
+@pytest.mark.parametrize(
+    "kinks",
+    [losses.L1To([0.0, 1.0]), losses.TotalVariation(), losses.L1To([0, 1], [1e-300, 1e300])],
+)
+def test_numbers_beyond_doubles_end_in_no_error_and_no_warning(kinks, constraints):
+    tiny_noise = FrequencyEstimate([0.5, 0.5], noise=Noise(1e-310))
+    usual = FrequencyEstimate([1e15, 0.5], noise=Noise(1.0))
+    for estimate, point, square in (
+        (tiny_noise, [0.5, 0.25], losses.GaussianMLE()),
+        (usual, [0.5, 1e300], losses.WeightedLeastSquares([1e-300, 1.0])),
+        (usual, [0.5, -1e308], losses.LeastSquares()),
+        (usual, [5e-324, 1e-310], losses.LeastSquares()),
+    ):
+        for loss in (square + kinks, 1e10 * square + 1e-10 * kinks, kinks + kinks):
+            result = certified(ldpopt.Problem(loss, constraints), estimate, point)
+            assert result.gap >= 0
+            assert result.violation >= 0
+
+
+@pytest.mark.parametrize("size", [1e-22, 1e-90])
+def test_an_estimate_may_be_tiny_beside_the_set(size):
+    """Programs whose unit is the estimate's size alone prove nothing."""
+    target = size * np.array(TARGETS[0])
+    for loss, _ in SUMS.values():
+        # The squares are least where all values are nearly the same, in proportion to 1/w.
+        problem = ldpopt.Problem(loss, [*SIMPLEX, Monotone([0, 1, 2])])
+        f = problem.solve(np.zeros(D)).frequencies
+        result = certified(problem, target, f)
+        assert result.gap < 1e-9
+        assert result.distance < 1e-4
+
+
+PENALTIES = {
+    "simplex": SIMPLEX,
+    "rows": [*SIMPLEX, Linear([[-1.0, 0.25, 0.5]], 0.0, 0.125)],
+    "chain": [Bounds([0.125, -np.inf, -np.inf], [0.5, np.inf, np.inf]), Monotone([0, 1, 2])],
+    "sum": [NonNegative(), Smooth(total_variation=0.5), Linear([[1.0, 1.0, 1.0]], 0.75, 1.0)],
+}
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_penalties_alone_have_tight_gaps_where_rows_limit_the_values(name):
+    """No value has a term of its own: without limits rounding of a slope leaves nothing proved."""
+    loss = 0.1875 * losses.TotalVariation() + 0.1 * losses.TotalVariation([2, 0, 1])
+    problem = ldpopt.Problem(loss, PENALTIES[name])
+    target = [0.75, 0.0, 0.25]
+    f = problem.solve(target, accuracy="high").frequencies
+    assert certified(problem, target, f).gap < 1e-9
+
+
+@pytest.mark.parametrize("name", PENALTIES)
+def test_limits_hold_all_vectors_whose_loss_is_so_small(name):
+    loss = 0.1875 * losses.TotalVariation() + 0.5 * losses.TotalVariation([2, 0])
+    problem = ldpopt.Problem(loss, PENALTIES[name])
+    estimate = FrequencyEstimate([0.75, 0.0, 0.25])
+    statement = stated(loss, estimate)
+    region = problem.region(D)
+    system = exact_rows.rows_of(problem, region, D)
+    bounds = exact_rows.bounds_of(region)
+    joined = kinked._joined(system, statement)
+    count = 0
+    for whole in itertools.product(range(-4, 17), repeat=D):
+        f = [Fraction(x, 16) for x in whole]
+        if violation_of(f, system, bounds) == 0:
+            count += 1
+            limits = limits_of(statement, statement.value(f), bounds, joined)
+            assert all(low <= x <= high for x, (low, high) in zip(f, limits, strict=True))
+    assert count > 10
 
 
 def smallest_by_search(term, slope, lower, upper):

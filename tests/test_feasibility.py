@@ -215,6 +215,13 @@ def test_a_large_problem_names_its_conflict_after_the_solver_found_it(monkeypatc
         Problem(LeastSquares(), CONFLICTS["overlapping groups"][0]).solve(ESTIMATE)
 
 
+def test_a_search_without_any_condition_has_a_vector():
+    """Infinite bounds state nothing: cvxpy makes no cone program of that."""
+    outcome, point = feasibility._search([Bounds(-np.inf, np.inf)], 3)
+    assert outcome == "feasible"
+    assert point.tolist() == [0.0, 0.0, 0.0]
+
+
 @pytest.mark.parametrize(
     ("status", "expected"),
     [("optimal", "feasible"), ("optimal_inaccurate", "undecided"), ("infeasible", "undecided")],

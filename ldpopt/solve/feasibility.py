@@ -218,6 +218,9 @@ def _search(
     f = (variable if unit == 1 else unit * variable) / d
     anchor = None if unit == 1 else variable
     forms = [form for constraint in constraints for form in constraint.cone_form(f)]
+    # Infinite bounds state nothing, and of nothing cvxpy makes no cone program.
+    if not forms:
+        return "feasible", np.zeros(d)
     try:
         solution = ConeProgram(cp.Constant(0.0), forms, anchor=anchor).solve()
     except cp.error.SolverError:

@@ -99,7 +99,7 @@ class Explanation(NamedTuple):
         terms = np.sum(np.abs(slope * point), axis=-1)
         # Terms vanish where all values with a slope are 0: there rounding would fail by all of it.
         terms = np.maximum(terms, _LEAST_TERMS * steepest * np.max(np.abs(point), axis=-1))
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             of_slopes = np.where(self.stationarity == 0, 0.0, self.stationarity / steepest)
             of_products = np.where(self.complementarity == 0, 0.0, self.complementarity / terms)
         # Infinite slopes have no multipliers: nothing is better there.

@@ -386,7 +386,7 @@ class MixedLoss:
             place, below, above = part.kinks
             between = np.clip(taken[i] + missing, below, above)
             gain = np.abs(missing) - np.abs(missing - (between - taken[i]))
-            with np.errstate(invalid="ignore"):
+            with np.errstate(invalid="ignore", over="ignore"):
                 pays = gain * reach > np.abs(between - taken[i]) * np.abs(self.f - place)
             paid = np.where(pays, between, taken[i])
             missing = missing - (paid - taken[i])

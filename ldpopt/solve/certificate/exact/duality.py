@@ -10,6 +10,7 @@ with the lower bound c_i of a row where y_i > 0, and the upper one where y_i < 0
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -62,11 +63,13 @@ def lower_bound(
 
 
 def _signed(multipliers: Array, system: Rows) -> dict[int, Fraction]:
-    """Return multipliers as fractions, without those of bounds that rows do not have."""
+    """Return multipliers as fractions, without infinite ones and those of bounds not there."""
     return {
         i: Fraction(price)
         for i, price in enumerate(multipliers.tolist())
-        if price and (system.lower if price > 0 else system.upper)[i] is not None
+        if price
+        and math.isfinite(price)
+        and (system.lower if price > 0 else system.upper)[i] is not None
     }
 
 

@@ -21,7 +21,8 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.box import box
 from ldpopt.solve.certificate.exact import duality
 from ldpopt.solve.certificate.exact.half_spaces import Rows, Vector, product, violation_of
-from ldpopt.solve.certificate.exact.rationals import in_last_places, rounded_up
+from ldpopt.solve.certificate.exact.limits import Limits, limits_of
+from ldpopt.solve.certificate.exact.rationals import in_last_places, nearest_double, rounded_up
 from ldpopt.solve.certificate.exact.result import Exact
 from ldpopt.solve.certificate.exact.rows import (
     CONTRADICTION,
@@ -76,20 +77,13 @@ def exact(
     if violation > 0 and _is_empty(region, here, system, bounds):
         return Exact(np.inf, np.inf, np.inf, violation, None, CONTRADICTION)
     value = loss.value(here)
-    limits = _limits(loss, value, bounds)
+    joined = _joined(system, loss)
+    limits = limits_of(loss, value, bounds, joined)
     if limits is None:
         return Exact(0.0, np.inf, np.inf, violation, None, _BELOW_ALL)
-    joined = _joined(system, loss)
-    costs = [Fraction(0)] * (system.columns - d) + loss.costs
 
-    def smallest(v: int, slope: Fraction) -> Fraction | None:
-        return loss.terms[v].smallest(slope, *limits[v])
-
-    bound = None
-    for prices in _candidates(formulation, start, point, region, loss, system, joined):
-        proved = duality.lower_bound(prices, joined, smallest, costs)
-        if proved is not None and (bound is None or proved > bound):
-            bound = proved
+    candidates = list(_candidates(formulation, start, point, region, loss, system, joined))
+    bound = _largest_bound(candidates, joined, loss, limits)
     if bound is None:
         reason = "no multipliers of the rows are known that prove a gap"
         return Exact(np.inf, np.inf, np.inf, violation, None, reason)
@@ -99,12 +93,37 @@ def exact(
     inside = _inside(here, region, system, bounds)
     if inside is None:
         return Exact(gap, np.inf, np.inf, violation, None, _NOT_NEAR)
+    level = loss.value(inside)
+    if level > value:
+        # The minimiser may have a larger loss than a point outside the set, and be beyond its
+        # limits.
+        wider = limits_of(loss, level, bounds, joined)
+        assert wider is not None
+        bound = _largest_bound(candidates, joined, loss, wider)
+        assert bound is not None
     distance = _distance(loss, here, inside, bound)
     # The largest |f*_v| is not known: it is at least this.
-    size = max(float(max(map(abs, here)) - distance), 0.0)
+    largest = max(max(map(abs, here)) - distance, Fraction(0))
+    size = -rounded_up(*(-largest).as_integer_ratio())
     ratio = distance.as_integer_ratio()
     last_places = in_last_places(*ratio, size)
     return Exact(gap, rounded_up(*ratio), last_places, violation, None, _NO_MINIMISER)
+
+
+def _largest_bound(
+    candidates: list[Array],
+    joined: Rows,
+    loss: Statement,
+    limits: Limits,
+) -> Fraction | None:
+    """Return the largest minimum within limits that any of the multipliers proves."""
+    costs = [Fraction(0)] * (joined.columns - joined.d - len(loss.costs)) + loss.costs
+
+    def smallest(v: int, slope: Fraction) -> Fraction | None:
+        return loss.terms[v].smallest(slope, *limits[v])
+
+    proved = [duality.lower_bound(prices, joined, smallest, costs) for prices in candidates]
+    return max((bound for bound in proved if bound is not None), default=None)
 
 
 def _is_empty(region: Region, here: Vector, system: Rows, bounds: Rows) -> bool:
@@ -121,30 +140,6 @@ def _reaches(ends: list[Fraction | None], side: int, total: float) -> bool:
     """Return whether values within the lower (-1) or upper (1) bounds can be as far as a total."""
     finite = [end for end in ends if end is not None]
     return len(finite) < len(ends) or side * (sum(finite) - Fraction(total)) >= 0
-
-
-def _limits(
-    loss: Statement, value: Fraction, bounds: Rows
-) -> list[tuple[Fraction | None, Fraction | None]] | None:
-    """Return the bounds of each value within which a loss is at most a value; None without any."""
-    result = []
-    for near, low, high in zip(loss.reaches, bounds.lower, bounds.upper, strict=True):
-        for weight, place in near:
-            # Rounded outward: quotients by different weights would have no short sum.
-            lowest = -_above(value / weight - place)
-            highest = _above(value / weight + place)
-            low = lowest if low is None else max(low, lowest)
-            high = highest if high is None else min(high, highest)
-        if low is not None and high is not None and low > high:
-            return None
-        result.append((low, high))
-    return result
-
-
-def _above(number: Fraction) -> Fraction:
-    """Return the double above a fraction, or the fraction beyond all doubles."""
-    above = rounded_up(*number.as_integer_ratio())
-    return Fraction(above) if np.isfinite(above) else number
 
 
 def _joined(system: Rows, loss: Statement) -> Rows:
@@ -174,7 +169,7 @@ def _candidates(
     joined: Rows,
 ) -> Iterator[Array]:
     """Yield multipliers of the rows: those of the certificate, of programs, and ones near them."""
-    neutral = np.array([float(price) for price in loss.neutral])
+    neutral = np.array(_doubles(loss.neutral))
     is_box = region.is_box and not loss.costs
     if is_box and region.total is None:
         yield neutral
@@ -184,12 +179,17 @@ def _candidates(
         price = price if np.isfinite(price) else 0.0
         yield np.array([price])
         # What is proved of kinks alone is largest where the slope of some value is a weight.
-        weights = [float(kink.weight) for term in loss.terms for kink in term.kinks]
-        nearest = min(weights, key=lambda weight: abs(weight - abs(price)))
+        weights = _doubles([kink.weight for term in loss.terms for kink in term.kinks])
+        nearest = min(weights, key=lambda weight: abs(weight - abs(price)), default=0.0)
         yield np.array([np.copysign(nearest, price)])
         if len(point) > _LONG_FOR_PRICES:
             return
-    suggested = _programs(loss, joined, region, start, point)
+    # Mostly both are one unit. An estimate may be tiny beside all vectors of the set, and the point
+    # be far away.
+    units = {frequency_unit(start.frequencies), frequency_unit(point)}
+    suggested = [
+        prices for unit in sorted(units) for prices in _programs(loss, joined, region, point, unit)
+    ]
     if not (is_box or loss.costs):
         suggested.append(duality.suggested(formulation, start, point))
     # Without multipliers the gap is at most the loss, where weights of 1e±12 spoil all others.
@@ -213,8 +213,9 @@ def _refined(prices: Array, loss: Statement, joined: Rows, region: Region, point
     is_open = (point > region.lower) & (point < region.upper)
     for v, (term, x) in enumerate(zip(loss.terms, point.tolist(), strict=True)):
         for kink in term.kinks:
-            kinks[v] += float(kink.weight) * np.sign(x - float(kink.place))
-            is_open[v] &= x != float(kink.place)
+            place = float(kink.place)
+            kinks[v] += nearest_double(*kink.weight.as_integer_ratio()) * np.sign(x - place)
+            is_open[v] &= x != place
     slopes = np.append(_slopes(loss, point) + kinks, _costs(loss, joined))
     columns = np.append(is_open, np.ones(joined.columns - d, dtype=bool))
     rows = np.flatnonzero((prices != 0) | _hold(joined, [Fraction(x) for x in point.tolist()]))
@@ -238,46 +239,54 @@ def _hold(joined: Rows, f: Vector) -> NDArray[np.bool_]:
 def _slopes(loss: Statement, point: Array) -> Array:
     """Return the slopes of the squares."""
     slopes = [
-        float(2 * (term.square * Fraction(x) - term.linear))
+        2 * (term.square * Fraction(x) - term.linear)
         for term, x in zip(loss.terms, point.tolist(), strict=True)
     ]
-    return np.array(slopes)
+    return np.array(_doubles(slopes))
+
+
+def _doubles(numbers: Vector) -> list[float]:
+    """Return the nearest doubles, infinite where they reach no further."""
+    return [nearest_double(*number.as_integer_ratio()) for number in numbers]
 
 
 def _costs(loss: Statement, joined: Rows) -> Array:
     """Return what each auxiliary variable costs: those of the set nothing."""
     costs = np.zeros(joined.columns - joined.d)
-    costs[len(costs) - len(loss.costs) :] = [float(cost) for cost in loss.costs]
+    costs[len(costs) - len(loss.costs) :] = _doubles(loss.costs)
     return costs
 
 
 def _programs(
-    loss: Statement, joined: Rows, region: Region, start: FrequencyEstimate, point: Array
+    loss: Statement, joined: Rows, region: Region, point: Array, unit: float
 ) -> list[Array]:
     """Return the multipliers of the program of tangents, and of that with the squares.
 
     The programs have the bounds that are stated, no bounds that follow from rows: what these take
-    of the slopes would be missing in the multipliers of the rows. The point may be far away; the
-    estimate has the size of the frequencies.
+    of the slopes would be missing in the multipliers of the rows. Frequencies count in the unit.
     """
     d = joined.d
     if d >= LONG_FOR_PROGRAMS:
         return []
     kinks = [(v, kink) for v, term in enumerate(loss.terms) for kink in term.kinks]
-    unit = frequency_unit(start.frequencies)
     rows = _as_program(joined, kinks, unit)
     columns = rows.matrix.shape[1]
     lower = np.broadcast_to(region.lower, d) / unit
     upper = np.broadcast_to(region.upper, d) / unit
-    squares = np.array([float(term.square) for term in loss.terms])
-    costs = np.append(_costs(loss, joined), [float(kink.weight) for _, kink in kinks])
+    squares = np.array(_doubles([term.square for term in loss.terms]))
+    costs = np.append(_costs(loss, joined), _doubles([kink.weight for _, kink in kinks]))
+    slopes = _slopes(loss, point)
+    at_zero = _slopes(loss, np.zeros(d))
+    # Products beyond all doubles say nothing to a solver.
+    if not all(np.isfinite(part).all() for part in (squares, costs, slopes, at_zero)):
+        return []
     result = []
     ranges: list[tuple[float | None, float | None]] = [
         (low if np.isfinite(low) else None, high if np.isfinite(high) else None)
         for low, high in zip(lower.tolist(), upper.tolist(), strict=True)
     ]
     ranges += [(None, None)] * (columns - d)
-    solution = LinearProgram(rows, ranges).minimise(np.append(_slopes(loss, point), costs))
+    solution = LinearProgram(rows, ranges).minimise(np.append(slopes, costs))
     if solution.status == "optimal":
         result.append(solution.multipliers[: len(joined.matrix)])
     if not squares.any():
@@ -285,7 +294,7 @@ def _programs(
     # In units of the largest square: the solver's tolerances are absolute.
     size = unit * float(squares.max())
     curvature = np.append(2 * squares * unit / size, np.zeros(columns - d))
-    cost = np.append(_slopes(loss, np.zeros(d)), costs) / size
+    cost = np.append(at_zero, costs) / size
     prices = quadratic_multipliers(_with_bounds(rows, lower, upper), cost, curvature)
     if prices is not None:
         result.append(prices[: len(joined.matrix)] * size)

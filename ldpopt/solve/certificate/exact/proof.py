@@ -140,7 +140,9 @@ def exact_certificate(
     prove = _method(formulation, start)
     trials = list(np.ndindex(point.shape[:-1]))
     counted = progress.track(trials, f"{len(trials):,} proofs", len(trials))
-    proofs = [prove(formulation, start[trial], point[trial], region) for trial in counted]
+    # What overflows in doubles is only suggested, never part of a proof.
+    with np.errstate(all="ignore"):
+        proofs = [prove(formulation, start[trial], point[trial], region) for trial in counted]
     shape = point.shape[:-1]
     minimisers = [proof.minimiser for proof in proofs if proof.minimiser is not None]
     is_complete = len(minimisers) == len(proofs)

@@ -52,7 +52,7 @@ def nearest_double(numerator: int, denominator: int) -> float:
     try:
         return numerator / denominator
     except OverflowError:
-        return math.copysign(math.inf, numerator)
+        return math.inf if numerator > 0 else -math.inf
 
 
 def in_last_places(numerator: int, denominator: int, size: float) -> float:
