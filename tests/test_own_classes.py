@@ -355,6 +355,18 @@ def test_methods_that_would_not_count_are_refused(base, method, general):
     type("Mine", (base,), {"__repr__": lambda self: "mine", "__module__": __name__})
 
 
+def test_a_sum_of_a_user_s_class_stays_one_term_of_a_larger_sum():
+    class Named(losses.base.WeightedSum):
+        @property
+        def latex(self):
+            return "a name"
+
+    named = Named([LeastSquares()], [1.0])
+    assert (2 * named).terms == (named,)
+    assert "a name" in (LeastSquares() + named).latex
+    assert (2 * (LeastSquares() + losses.Entropy())).weights == (2.0, 2.0)
+
+
 def test_a_definition_after_the_class_was_made_is_refused():
     """Nothing would look at it: the sum of two values stays what the base states."""
 

@@ -1071,7 +1071,8 @@ def within_all(bounds: Sequence[tuple[Array, Array] | None]) -> tuple[Array, Arr
 
 def _summands(loss: Loss) -> tuple[list[Loss], list[Any]]:
     """Return the terms of a sum and their weights as they were given; a loss is its own term."""
-    if not isinstance(loss, WeightedSum):
+    # A class of a user that derives from sums may state more than its terms do.
+    if type(loss) is not WeightedSum:
         return [loss], [1.0]
     if loss._recipe is None:
         return list(loss.terms), list(loss.weights)
