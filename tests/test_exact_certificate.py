@@ -487,30 +487,31 @@ def whole_numbers(row):
     return [value.numerator * (common // value.denominator) for value in row]
 
 
+def choices_of_rows(d, lower, upper):
+    """Every choice of up to d rows, each with one of its finite bounds."""
+    for m in range(d + 1):
+        for chosen in itertools.combinations(range(len(lower)), m):
+            for sides in itertools.product((lower, upper), repeat=m):
+                pairs = [(i, side[i]) for i, side in zip(chosen, sides, strict=True)]
+                if all(math.isfinite(end) for _, end in pairs):
+                    yield pairs
+
+
 def polyhedron_minimiser(target, weights, matrix, lower, upper):
     """The best of the feasible minimisers of all choices of active rows with one solution."""
     d = len(target)
-    matrix = [fractions(row) for row in matrix]
+    matrix = [[Fraction(x) for x in row] for row in matrix]
     best = None
     loss = squares(target, weights)
-    for sides in itertools.product((0, -1, 1), repeat=len(matrix)):
-        if sum(map(abs, sides)) > d:
-            continue
-        pairs = [
-            (row, (low if side < 0 else high))
-            for row, low, high, side in zip(matrix, lower, upper, sides, strict=True)
-            if side
-        ]
-        if not all(math.isfinite(value) for _, value in pairs):
-            continue
+    for pairs in choices_of_rows(d, lower, upper):
         # [W Cᵀ; C 0] (f, -y) = (W f̃, c).
         m = len(pairs)
         system = []
         for v in range(d):
             unit = [weights[v] if v == u else Fraction(0) for u in range(d)]
-            system.append(unit + [row[v] for row, _ in pairs])
-        system += [row + [Fraction(0)] * m for row, _ in pairs]
-        right = [weights[v] * target[v] for v in range(d)] + [Fraction(c) for _, c in pairs]
+            system.append(unit + [matrix[i][v] for i, _ in pairs])
+        system += [matrix[i] + [Fraction(0)] * m for i, _ in pairs]
+        right = [weights[v] * target[v] for v in range(d)] + [Fraction(end) for _, end in pairs]
         f = solved_system(system, right)
         if f is None:
             continue

@@ -103,40 +103,10 @@ def minimum_of_sum(target, weights, parts, matrix, lower, upper):
                     lows.append(other[1] - piece[1])
         highs = [*upper, *([math.inf] * (len(rows) - len(upper)))]
         shifted = [y - g / w for y, g, w in zip(target, slope, weights, strict=True)]
-        f = minimiser_on(shifted, weights, rows, lows, highs)
+        f = polyhedron_minimiser(shifted, weights, rows, lows, highs)
         if f is not None:
             value = squares(target, weights)(f) + value_of_kinks(parts, f)
             best = min(best, (value, f)) if best is not None else (value, f)
-    return best
-
-
-def minimiser_on(target, weights, rows, lows, highs):
-    """As ``polyhedron_minimiser``, for rows and bounds in fractions."""
-    best = None
-    loss = squares(target, weights)
-    rows = [[Fraction(x) for x in row] for row in rows]
-    for count in range(D + 1):
-        for chosen in itertools.combinations(range(len(rows)), count):
-            for sides in itertools.product((lows, highs), repeat=count):
-                ends = [side[i] for side, i in zip(sides, chosen, strict=True)]
-                if not all(math.isfinite(end) for end in ends):
-                    continue
-                system = [
-                    [weights[v] * (v == u) for u in range(D)] + [rows[i][v] for i in chosen]
-                    for v in range(D)
-                ]
-                system += [rows[i] + [Fraction(0)] * count for i in chosen]
-                right = [w * y for w, y in zip(weights, target, strict=True)]
-                solution = solved_system(system, right + [Fraction(end) for end in ends])
-                if solution is None:
-                    continue
-                f = solution[:D]
-                heights = [sum(a * x for a, x in zip(row, f, strict=True)) for row in rows]
-                inside = all(
-                    low <= x <= high for low, x, high in zip(lows, heights, highs, strict=True)
-                )
-                if inside and (best is None or loss(f) < loss(best)):
-                    best = f
     return best
 
 
