@@ -35,6 +35,10 @@ class HalfSpace(NamedTuple):
         row = {v: -entry for v, entry in self.row.items()}
         return self._replace(row=row, bound=-self.bound)
 
+    def inequalities(self) -> list[HalfSpace]:
+        """Return itself, and of an equation the inequality of the other side too."""
+        return [self, self.turned()] if self.is_equation else [self]
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -82,8 +86,7 @@ class Rows:
                 plain.append(one)
                 continue
             # An equation counts as two inequalities, each of a kind of its own.
-            sides = [one, one.turned()] if one.is_equation else [one]
-            for side in sides:
+            for side in one.inequalities():
                 entries = {v: entry for v, entry in side.row.items() if v >= self.d}
                 if all(entry < 0 for entry in entries.values()):
                     falling.append(side)

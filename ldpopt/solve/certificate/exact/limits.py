@@ -51,16 +51,11 @@ def _by_rows(loss: Statement, value: Fraction, limits: Limits, joined: Rows) -> 
     of_loss: Limits = [(Fraction(0), _above(value / cost)) for cost in loss.costs]
     lower = [low for low, _ in [*limits, *of_set, *of_loss]]
     upper = [high for _, high in [*limits, *of_set, *of_loss]]
-    sides = [side for one in half_spaces(joined) for side in _inequalities(one)]
+    sides = [side for one in half_spaces(joined) for side in one.inequalities()]
     for _ in range(_PASSES):
         if not _pass(sides, lower, upper) | _pass(reversed(sides), lower, upper):
             break
     return list(zip(lower[:d], upper[:d], strict=True))
-
-
-def _inequalities(one: HalfSpace) -> list[HalfSpace]:
-    """Return row·x >= bound, and of an equation the other inequality too."""
-    return [one, one.turned()] if one.is_equation else [one]
 
 
 def _pass(
