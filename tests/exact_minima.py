@@ -4,6 +4,7 @@ Doubles are taken at face value. Quadratic losses are computed with fractions, t
 digits, where a minimum is at most 10⁻⁴⁰ too high.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -54,10 +55,19 @@ class Quadratic(NamedTuple):
 
     def rise(self, f: Sequence[float]) -> Fraction:
         """Return the loss at f above the minimum."""
-        result = Fraction(0)
-        for w, t, s, x in zip(self.weights, self.target, self.minimiser, fractions(f), strict=True):
-            result += w * (x - s) * (x + s - 2 * t)
-        return result / 2
+        (result,) = self.rises([f])
+        return result
+
+    def rises(self, points: Sequence[Sequence[float]]) -> list[Fraction]:
+        """Return the rise of each point: in integers, which have no common divisors to look for."""
+        w, t, *values = map(fractions, (self.weights, self.target, *points))
+        minimum = sum(wi * (si - ti) ** 2 for wi, ti, si in zip(w, t, self.minimiser, strict=True))
+        unit = math.lcm(*(number.denominator for part in (w, t, *values) for number in part))
+        w, t, *values = ([int(number * unit) for number in part] for part in (w, t, *values))
+        losses = [
+            sum(wi * (xi - ti) ** 2 for wi, ti, xi in zip(w, t, x, strict=True)) for x in values
+        ]
+        return [(Fraction(loss, unit**3) - minimum) / 2 for loss in losses]
 
 
 def fractions(numbers):

@@ -141,7 +141,7 @@ def quadratic(generator, kind, constraints, count) -> Iterator[Case]:
             loss = losses.LeastSquares()
         estimate = FrequencyEstimate(np.tile(target, (count, 1)))
         problem = Problem(loss, constraints(generator, lower, upper, total))
-        yield Case(problem, estimate, points, [reference.rise(point) for point in points])
+        yield Case(problem, estimate, points, reference.rises(points))
 
 
 def as_box(generator, lower, upper, total):
@@ -268,7 +268,7 @@ def sparse(generator, count) -> Iterator[Case]:
             point[chosen] = generator.dirichlet(np.full(largest_size, 0.5))
         problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0), AtMost(largest_size)])
         estimate = FrequencyEstimate(np.tile(target, (count, 1)))
-        yield Case(problem, estimate, points, [best.rise(point) for point in points])
+        yield Case(problem, estimate, points, best.rises(points))
 
 
 def likelihood(generator, kind, count, further=()) -> Iterator[Case]:

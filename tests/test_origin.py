@@ -237,10 +237,13 @@ def test_no_point_is_nearer_to_the_minimum_than_its_gap_says(monkeypatch):
     rng = np.random.default_rng(11)
     restated = []
     find = origin.restated
-    monkeypatch.setattr(
-        "ldpopt.solve.certificate.certificate.restated",
-        lambda *args: restated.append(args) or find(*args),
-    )
+
+    def counted(*args):
+        result = find(*args)
+        restated.extend(result.excess)
+        return result
+
+    monkeypatch.setattr("ldpopt.solve.certificate.certificate.restated", counted)
     smallest = []
     for _, (weights, target, upper, points, reference) in zip(
         range(150), far_programs(rng, 5), strict=False
@@ -254,6 +257,21 @@ def test_no_point_is_nearer_to_the_minimum_than_its_gap_says(monkeypatch):
     # Most points are restated, and hardly a gap is more than the point's own distance.
     assert len(restated) > 300
     assert np.mean(smallest) > 0.95
+
+
+def test_trials_of_a_stack_have_the_gaps_that_each_has_by_itself():
+    rng = np.random.default_rng(15)
+    problem = Problem(LeastSquares(), SIMPLEX)
+    # Some are so far off that they have another origin, and some are not.
+    targets = rng.normal(size=(4, 3, 6)) * 10 ** rng.uniform(-1, 17, (4, 3, 1))
+    points = problem.minimise(targets)
+    gaps = certify(problem, targets, points).gap
+    assert gaps.shape == (4, 3)
+    for trial in np.ndindex(4, 3):
+        alone = certify(problem, targets[trial], points[trial]).gap
+        assert gaps[trial] == pytest.approx(alone, rel=0, abs=ROUNDING)
+    # Beside their estimates alone these points would be some 1e-2 off.
+    assert np.all(gaps <= ROUNDING)
 
 
 def test_groups_that_are_missed_are_charged_with_the_price_of_each():

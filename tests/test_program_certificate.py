@@ -19,7 +19,7 @@ from scipy import sparse
 from ldpopt import FrequencyEstimate, certify
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
 from ldpopt.solve.certificate.bounds import exact_sums
-from ldpopt.solve.certificate.bounds.exact_sums import column_totals, product_total
+from ldpopt.solve.certificate.bounds.exact_sums import column_totals, product_total, product_totals
 from ldpopt.solve.certificate.bounds.intervals import Box, Empty
 from ldpopt.solve.certificate.cones import convex_program, multipliers
 from ldpopt.solve.certificate.cones.compiled_problem import compiled_problem, compiled_set
@@ -858,6 +858,29 @@ def test_an_exact_zero_has_no_error(either_way):
     matrix = sparse.csc_array(np.array([[0.1, 1.0], [-0.1, 1.0], [0.0, -2.0]]))
     values, errors = column_totals(matrix, np.array([0.3, 0.3, 0.3]), np.zeros(2))
     assert values.tolist() == errors.tolist() == [0.0, 0.0]
+
+
+def test_totals_of_several_vectors_and_further_products_are_rounded_once(either_way):
+    generator = np.random.default_rng(5)
+    matrix = generator.normal(size=(3, 4)) * (generator.random((3, 4)) < 0.7)
+    weights = generator.normal(size=(2, 5, 3)) * 10 ** generator.uniform(-9, 9, (2, 5, 3))
+    base, first, second = generator.normal(size=(3, 2, 5, 4))
+    values, errors = column_totals(sparse.csc_array(matrix), weights, base, [(first, second)] * 2)
+    sums, of_sums = product_totals(first, second)
+    for trial in np.ndindex(2, 5):
+        products = [
+            Fraction(a) * Fraction(b) for a, b in zip(first[trial], second[trial], strict=True)
+        ]
+        exact = Fraction(0)
+        for v, product in enumerate(products):
+            of_column = zip(matrix[:, v], weights[trial], strict=True)
+            total = Fraction(base[trial][v]) + 2 * product
+            total += sum(Fraction(a) * Fraction(w) for a, w in of_column)
+            assert abs(Fraction(values[trial][v]) - total) <= Fraction(errors[trial][v])
+            exact += product
+        assert abs(Fraction(sums[trial]) - exact) <= Fraction(of_sums[trial])
+    assert np.all(errors <= 2.3e-16 * np.abs(values) + 1e-290)
+    assert np.all(of_sums <= 2.3e-16 * np.abs(sums) + 1e-290)
 
 
 AT_ZERO = {

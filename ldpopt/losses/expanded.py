@@ -26,11 +26,11 @@ class ExpandedSquares(Loss):
     Parameters
     ----------
     centre
-        c, shape (d,).
+        c, shape (..., d).
     slope, error
-        g, and a bound of what rounding has changed in it, shape (d,).
+        g, and a bound of what rounding has changed in it, of that shape.
     weights
-        w > 0, one number or shape (d,).
+        w > 0, one number or of a shape that broadcasts to it.
     """
 
     adds_over_values = True

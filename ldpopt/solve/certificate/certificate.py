@@ -50,7 +50,7 @@ from ldpopt.solve.certificate.cones.convex_program import ProgramCertificate, ce
 from ldpopt.solve.certificate.exact.proof import ExactCertificate, exact_certificate
 from ldpopt.solve.certificate.polyhedra import polyhedron
 from ldpopt.solve.certificate.prices.ball_gap import ball_explanation, ball_gap
-from ldpopt.solve.certificate.prices.origin import is_far, restated
+from ldpopt.solve.certificate.prices.origin import Equations, equations_of, is_far, restated
 from ldpopt.solve.certificate.prices.own_ball_gap import own_ball_explanation, own_ball_gap
 from ldpopt.solve.certificate.prices.pooled_gap import pooled_gap
 from ldpopt.solve.formulation import Formulation
@@ -517,23 +517,31 @@ def _convex_evidence(
     # What is further off the minimum than it promises is so beside any origin.
     is_near = evidence.gap <= _PROMISED * evidence.terms
     is_lost = is_near & (evidence.gap > 0) & is_far(problem, point, evidence.terms)
-    if not is_lost.any():
+    equations = equations_of(problem, start.d) if is_lost.any() else None
+    if equations is None:
         return evidence
     gap = np.full(evidence.gap.shape, np.inf)
-    on_box = evidence.explain().sum_multiplier if box.applies(problem, start.d) else None
-    for trial in map(tuple, np.argwhere(is_lost)):
-        price = None if on_box is None else -on_box[trial]
-        gap[trial] = _gap_from_origin(problem, start[trial], point[trial], price)
+    lost = (start[is_lost], point[is_lost])
+    if box.applies(problem, start.d):
+        prices = -evidence.explain().sum_multiplier[is_lost]
+        gap[is_lost] = _gaps_from_origin(problem, *lost, equations, prices[:, None])
+    else:
+        # Programs take one trial after the other.
+        gap[is_lost] = [
+            _gaps_from_origin(problem, *one, equations, None) for one in zip(*lost, strict=True)
+        ]
     return _with_smaller_gap(evidence, SizedGap(gap, evidence.terms))
 
 
-def _gap_from_origin(
-    problem: Formulation, start: FrequencyEstimate, f: Array, price: Array | None
-) -> float:
-    """Return the gap of one trial by the loss without what the set's equations pay for."""
-    other = restated(problem, start, f, price)
-    if other is None:
-        return np.inf
+def _gaps_from_origin(
+    problem: Formulation,
+    start: FrequencyEstimate,
+    f: Array,
+    equations: Equations,
+    prices: Array | None,
+) -> Array:
+    """Return the gaps of trials by the loss without what the set's equations pay for."""
+    other = restated(problem, start, f, equations, prices)
     shifted = problem.with_loss(other.loss)
     # Programs of long vectors may take minutes.
     proof: Evidence | SizedGap | None
@@ -542,10 +550,11 @@ def _gap_from_origin(
     else:
         proof = gap_at_hand(shifted, start, f)
     if proof is None:
-        return np.inf
+        return np.full(f.shape[:-1], np.inf)
     # The excess may have any sign, and cancel the gap.
-    gap = float(proof.gap)
-    return max(gap + other.excess + 2 * EPS * (gap + abs(other.excess)), 0.0)
+    gap = proof.gap
+    rounding = 2 * EPS * (gap + np.abs(other.excess))
+    return np.maximum(gap + other.excess + rounding, 0.0)
 
 
 def _nowhere() -> None:

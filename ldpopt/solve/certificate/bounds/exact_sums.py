@@ -8,6 +8,7 @@ overflows, which gives NaN here, or underflows, which the error stated with each
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -66,22 +67,82 @@ def product_total(first: Array, second: Array) -> tuple[float, float]:
     return total(*two_product(first, second))
 
 
-def column_totals(matrix: Any, weights: Array, base: Array) -> tuple[Array, Array]:
+def product_totals(first: Array, second: Array) -> tuple[Array, Array]:
+    """Return Σ first·second along the last axis of one shape, and bounds of the errors."""
+    shape = first.shape[:-1]
+    starts = np.arange(math.prod(shape) + 1) * first.shape[-1]
+    totals = _line_totals(starts, first.ravel(), second.ravel(), np.zeros(len(starts) - 1))
+    return totals[0].reshape(shape), totals[1].reshape(shape)
+
+
+def column_totals(
+    matrix: Any, weights: Array, base: Array, of_columns: Sequence[tuple[Array, Array]] = ()
+) -> tuple[Array, Array]:
     """Return base_j + Σ_i M_ij w_i for all columns j of a sparse matrix, and bounds of the errors.
 
     Each is the exact number rounded once; NaN with an infinite error where a product overflows.
+
+    Parameters
+    ----------
+    matrix
+        M, shape (m, n).
+    weights, base
+        Shapes (..., m) and (..., n).
+    of_columns
+        Pairs of vectors of shape (..., n) whose products are added too.
     """
-    return _line_totals(matrix.tocsc(), weights, base)
+    return _totals(matrix.tocsc(), weights, base, of_columns)
 
 
-def _line_totals(compressed: Any, weights: Array, base: Array) -> tuple[Array, Array]:
+def row_totals(matrix: Any, weights: Array, base: Array) -> tuple[Array, Array]:
+    """Return base_i + Σ_j M_ij w_j for all rows i; shapes and errors as ``column_totals``."""
+    return _totals(matrix.tocsr(), weights, base, ())
+
+
+def _totals(
+    compressed: Any, weights: Array, base: Array, of_lines: Sequence[tuple[Array, Array]]
+) -> tuple[Array, Array]:
     """Return the totals of the lines by which a matrix is compressed: rows of CSR, columns of CSC.
 
     What the lines are does not matter here, so that no matrix is transposed for it.
     """
-    members = weights[compressed.indices]
-    products, remainders = two_product(compressed.data, members)
     starts = compressed.indptr
+    # The same lines once per vector of weights, one vector after the other.
+    vectors = weights.reshape(math.prod(weights.shape[:-1]), weights.shape[-1])
+    first = np.tile(compressed.data, len(vectors))
+    second = vectors[:, compressed.indices].ravel()
+    if len(vectors) > 1:
+        before = np.arange(len(vectors))[:, None] * starts[-1]
+        starts = np.append(starts[:-1] + before, len(first))
+    if of_lines:
+        starts, first, second = _with_more(starts, (first, second), of_lines)
+    values, errors = _line_totals(starts, first, second, base.ravel())
+    return values.reshape(base.shape), errors.reshape(base.shape)
+
+
+def _with_more(
+    starts: Any, factors: tuple[Array, Array], further: Sequence[tuple[Array, Array]]
+) -> tuple[Any, Array, Array]:
+    """Return starts and factors of lines with one more product each per pair of vectors."""
+    lines = np.arange(len(starts))
+    longer = starts + len(further) * lines
+    is_stored = np.ones(longer[-1], dtype=np.bool_)
+    # The new products of a line come first.
+    new = longer[:-1] + np.arange(len(further))[:, None]
+    is_stored[new] = False
+    result = []
+    for stored, more in zip(factors, zip(*further, strict=True), strict=True):
+        of_lines = np.empty(len(is_stored))
+        of_lines[is_stored] = stored
+        of_lines[new] = np.reshape(more, new.shape)
+        result.append(of_lines)
+    first, second = result
+    return longer, first, second
+
+
+def _line_totals(starts: Any, first: Array, second: Array, base: Array) -> tuple[Array, Array]:
+    """Return base and Σ first·second of each line; line k has the products from starts[k] on."""
+    products, remainders = two_product(first, second)
     counts = np.diff(starts)
     if len(products) <= _FEW:
         values = _sums_of_few(starts, products, remainders, base)
@@ -94,7 +155,7 @@ def _line_totals(compressed: Any, weights: Array, base: Array) -> tuple[Array, A
             values[line] = _rounded_sum(terms)
     lines = np.repeat(np.arange(len(counts)), counts)
     # An exact 0 has no error: variables without bounds stand on that.
-    at_risk = (np.abs(products) < _SAFE) & (compressed.data != 0) & (members != 0)
+    at_risk = (np.abs(products) < _SAFE) & (first != 0) & (second != 0)
     return values, _error(values, np.bincount(lines, at_risk, len(counts)))
 
 
@@ -144,11 +205,6 @@ def two_sum(first: Array, second: Array) -> tuple[Array, Array]:
     result = first + second
     added = result - first
     return result, (first - (result - added)) + (second - added)
-
-
-def row_totals(matrix: Any, weights: Array, base: Array) -> tuple[Array, Array]:
-    """Return base_i + Σ_j M_ij w_j for all rows i; errors as ``column_totals``."""
-    return _line_totals(matrix.tocsr(), weights, base)
 
 
 def _rounded_sum(terms: list[float]) -> float:

@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form.parts import absolute_sum
-from ldpopt.constraints import LinearInequalities
 from ldpopt.constraints.base import kept_rows
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
@@ -32,7 +31,7 @@ from ldpopt.losses.expanded import ExpandedSquares
 from ldpopt.solve.certificate.bounds.dual import EPS, usable
 from ldpopt.solve.certificate.bounds.exact_sums import (
     column_totals,
-    product_total,
+    product_totals,
     row_totals,
     two_sum,
 )
@@ -50,10 +49,10 @@ _HELD = 1e-12
 
 
 class Restated(NamedTuple):
-    """L' about one point f, and an upper bound of p·(E f - b), of either sign."""
+    """L' about points f of shape (..., d), and upper bounds of p·(E f - b), of either sign."""
 
     loss: ExpandedSquares
-    excess: float
+    excess: Array
 
 
 def is_far(formulation: Formulation, point: Array, terms: Array) -> NDArray[np.bool_]:
@@ -69,36 +68,15 @@ def is_far(formulation: Formulation, point: Array, terms: Array) -> NDArray[np.b
     return np.asarray(terms > _FAR * np.max(loss.square_weights) * size * size)
 
 
-def restated(
-    formulation: Formulation, start: FrequencyEstimate, f: Array, price: Array | None
-) -> Restated | None:
-    """Return L' of a squared distance about one point; None where the set states no equations.
+class Equations(NamedTuple):
+    """The equations E s = b of a set, with E compressed by rows and by columns."""
 
-    Parameters
-    ----------
-    formulation, start, f
-        The problem, the estimate and the point, of one trial.
-    price
-        That of the total where it is the only equation; None to look for those of all equations.
-    """
-    equations = _equations(formulation, len(f))
-    if equations is None:
-        return None
-    if price is None:
-        lower, upper = formulation.box(len(f))
-        weights = np.where((lower < f) & (f < upper), 1.0, _HELD)
-        slope = formulation.loss.gradient(f, start)
-        prices = usable(least_squares(equations.matrix, slope, weights))
-    else:
-        prices = np.atleast_1d(price)
-    excess = _excess(equations, prices, f)
-    slope, error = _slopes(formulation.loss, start, f, equations.matrix, prices)
-    if not (np.isfinite(excess) and np.isfinite(error).all()):
-        return None
-    return Restated(ExpandedSquares(f, slope, error, formulation.loss.square_weights), excess)
+    rows: Any
+    columns: Any
+    right: Array
 
 
-def _equations(formulation: Formulation, d: int) -> LinearInequalities | None:
+def equations_of(formulation: Formulation, d: int) -> Equations | None:
     """Return the total and the rows whose two ends are equal; None without any."""
     from scipy import sparse
 
@@ -118,27 +96,63 @@ def _equations(formulation: Formulation, d: int) -> LinearInequalities | None:
             ends.append(rows.lower[held])
     if not matrices:
         return None
-    right = np.concatenate(ends)
-    return LinearInequalities(sparse.vstack(matrices).tocsr(), right, right)
+    stacked = sparse.vstack(matrices).tocsr()
+    return Equations(stacked, stacked.tocsc(), np.concatenate(ends))
 
 
-def _excess(equations: LinearInequalities, prices: Array, f: Array) -> float:
+def restated(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    f: Array,
+    equations: Equations,
+    prices: Array | None,
+) -> Restated:
+    """Return L' of a squared distance about the points of one trial or several.
+
+    Parameters
+    ----------
+    formulation, start, f
+        The problem, the estimate and the points, shape (..., d).
+    equations
+        Those of the set.
+    prices
+        Those of the equations, shape (..., m); None to look for those of one trial.
+
+    Returns
+    -------
+    The loss, and an excess that is infinite where numbers are lost.
+    """
+    if prices is None:
+        lower, upper = formulation.box(len(f))
+        weights = np.where((lower < f) & (f < upper), 1.0, _HELD)
+        slope = formulation.loss.gradient(f, start)
+        prices = usable(least_squares(equations.rows, slope, weights))
+    excess = _excess(equations, prices, f)
+    slope, error = _slopes(formulation.loss, start, f, equations, prices)
+    is_finite = np.isfinite(excess) & np.isfinite(error).all(axis=-1)
+    # A trial without an origin leaves the others as they are.
+    kept = is_finite[..., None]
+    slope = np.where(kept, slope, 0.0)
+    error = np.where(kept, error, 0.0)
+    loss = ExpandedSquares(f, slope, error, formulation.loss.square_weights)
+    return Restated(loss, np.where(is_finite, excess, np.inf))
+
+
+def _excess(equations: Equations, prices: Array, f: Array) -> Array:
     """Return p·(E f - b), rounded up: a point that is off a row by its rounding pays its price."""
-    beyond, error = row_totals(equations.matrix, f, -equations.lower)
-    excess, further = product_total(prices, beyond)
+    right = np.broadcast_to(equations.right, prices.shape)
+    beyond, error = row_totals(equations.rows, f, -right)
+    excess, further = product_totals(prices, beyond)
     # Rows that are met exactly have no error but underflow.
-    further += float(np.abs(prices) @ error) * (1 + (len(prices) + 2) * EPS)
+    further += np.sum(np.abs(prices) * error, axis=-1) * (1 + (prices.shape[-1] + 2) * EPS)
     return excess + further
 
 
 def _slopes(
-    loss: Loss, start: FrequencyEstimate, f: Array, matrix: Any, prices: Array
+    loss: Loss, start: FrequencyEstimate, f: Array, equations: Equations, prices: Array
 ) -> tuple[Array, Array]:
     """Return w (f - f̃) - Eᵀp, each the exact number rounded once, and bounds of the errors."""
-    from scipy import sparse
-
-    d = len(f)
-    away, lost = two_sum(f, -loss.data(start)[0])
-    weights = sparse.diags_array(np.broadcast_to(loss.square_weights, d))
-    terms = sparse.vstack([weights, weights, matrix])
-    return column_totals(terms, np.concatenate([away, lost, -prices]), np.zeros(d))
+    weights = np.broadcast_to(loss.square_weights, f.shape)
+    # The difference itself is two numbers, what is rounded and what that loses.
+    of_values = [(weights, part) for part in two_sum(f, -loss.data(start)[0])]
+    return column_totals(equations.columns, -prices, np.zeros(f.shape), of_values)
