@@ -501,6 +501,7 @@ def as_if_long():
     stack.enter_context(mock.patch.object(long_box, "is_enough", lambda gap, *_: np.isfinite(gap)))
     bodies = {
         "_SLOPES": box_kernels._write_slopes,
+        "_STAKES": box_kernels._add_stakes,
         "_SUMS": box_kernels._add_sums,
         "_RISES": box_kernels._add_rises,
     }

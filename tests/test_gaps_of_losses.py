@@ -280,6 +280,36 @@ def test_slopes_that_are_lost_leave_nothing_at_stake(place):
     assert still is not None
 
 
+def test_a_threshold_is_proved_on_the_support_found():
+    loss = losses.HardThreshold(20.0)
+    problem = Problem(loss, [NonNegative()])
+    cut = problem.minimise(UNARY)
+    kept = np.flatnonzero(cut)
+    assert 1 < len(kept) < D
+    beside = cut.copy()
+    beside[kept[0]] += 1e-3
+    with as_if_long():
+        # All slopes are 0, and so is the gap, in any unit.
+        assert long_box.long_bound(problem, UNARY, cut).gap == 0
+        assert long_box.least_stake(problem, UNARY, cut) > 0
+        bound = long_box.long_bound(problem, UNARY, beside)
+        assert float(bound.gap) == pytest.approx(0.5e-6, rel=1e-9)
+        # The loss is not convex: with slopes its curvature bounds nothing.
+        assert long_box.least_stake(problem, UNARY, beside) is None
+
+
+def test_values_outside_of_the_support_found_are_no_competitors():
+    loss = losses.HardThreshold(20.0)
+    cut = Problem(loss, [NonNegative()]).minimise(UNARY)
+    kept = cut > 0
+    # All that is kept has to rise, which values left out would do at no cost.
+    problem = Problem(loss, [NonNegative(), SumsTo(cut.sum() + 1.0)])
+    shares = np.where(kept, cut + 1.0 / kept.sum(), 0.0)
+    with as_if_long():
+        bound = long_box.long_bound(problem, UNARY, shares)
+    assert bound.gap <= 1e-13 * bound.terms
+
+
 def test_minima_without_constraints_are_accepted_without_a_value_of_the_loss(monkeypatch):
     def value(*_):
         raise AssertionError("the loss was evaluated")

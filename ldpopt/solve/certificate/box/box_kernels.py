@@ -31,6 +31,7 @@ BINOMIAL = 4  # s (P - c)/(P (1 - P)) with P = q + s x, and c = q + s y cut to [
 MULTINOMIAL = 5  # -s c/P
 LOGARITHMS = 6  # 1 + log(x/r), and any number where r <= 0; the vectors are log(x/r) and r
 HUBER = 7  # x - y, cut to -δ … δ
+SUPPORTED = 8  # x - y where x is not 0; a value that is 0 stays so, and any slope is right
 
 LOWERED = 1 - 64 * EPS
 """What curvatures are multiplied by for their own rounding."""
@@ -119,7 +120,7 @@ def stake(formula: Formula, f: Array) -> tuple[float, float]:
     For any kind but LOGARITHMS.
     """
     lanes = np.zeros((2, BLOCK))
-    _add_stakes(formula.kind, f, formula.first, formula.second, formula.numbers, lanes)
+    _STAKES[formula.kind](f, formula.first, formula.second, formula.numbers, lanes)
     with np.errstate(over="ignore"):
         return 0.5 * float(np.sum(lanes[0])), float(np.max(lanes[1]))
 
@@ -195,6 +196,8 @@ def _slope(kind: int, x: float, first: float, second: float, numbers: Numbers) -
         return x - first
     if kind == WEIGHTED_SQUARES:
         return second * (x - first)
+    if kind == SUPPORTED:
+        return x - first if x != 0.0 else 0.0
     if kind == VARIANCES:
         ratio = (x - first) / (numbers[0] + numbers[1] * x)
         return ratio * (2.0 - numbers[1] * ratio)
@@ -231,7 +234,7 @@ def _bend(x: float, y: float, numbers: Numbers) -> float:
 @_inlined
 def _curvature(kind: int, x: float, first: float, second: float, numbers: Numbers) -> float:
     """Return a lower bound of the second derivative, or of what it means between x and the ends."""
-    if kind == SQUARES:
+    if kind in (SQUARES, SUPPORTED):
         return LOWERED
     if kind == WEIGHTED_SQUARES:
         return LOWERED * second
@@ -386,9 +389,11 @@ def _add_rises(
         for k in range(count):
             x = values[k]
             slope = _slope(kind, x, firsts[k], seconds[k], numbers)
+            # A value that must be 0 may have any slope: that which costs nothing.
             if kind == LOGARITHMS:
-                # Such a value must be 0, so that any slope is right: that which costs nothing.
                 slope = price if seconds[k] <= 0.0 else slope
+            if kind == SUPPORTED:
+                slope = price if x == 0.0 else slope
             below = x - lows[k]
             above = highs[k] - x
             m = _curvature(kind, x, firsts[k], seconds[k], numbers)
@@ -420,6 +425,16 @@ def _slopes_of(kind: int) -> Callable[..., None]:
         f: Array, first: Array, second: Array, numbers: Numbers, result: Array, lane: Array
     ) -> None:
         _write_slopes(kind, f, first, second, numbers, result, lane)
+
+    return sweep
+
+
+def _stakes_of(kind: int) -> Callable[..., None]:
+    """Return the sweep of ``stake`` for one kind, compiled when it is used first."""
+
+    @compiled
+    def sweep(f: Array, first: Array, second: Array, numbers: Numbers, lanes: Array) -> None:
+        _add_stakes(kind, f, first, second, numbers, lanes)
 
     return sweep
 
@@ -462,7 +477,17 @@ def _rises_of(kind: int) -> Callable[..., None]:
     return sweep
 
 
-_KINDS = (SQUARES, WEIGHTED_SQUARES, VARIANCES, BINOMIAL, MULTINOMIAL, LOGARITHMS, HUBER)
+_KINDS = (
+    SQUARES,
+    WEIGHTED_SQUARES,
+    VARIANCES,
+    BINOMIAL,
+    MULTINOMIAL,
+    LOGARITHMS,
+    HUBER,
+    SUPPORTED,
+)
 _SLOPES: Mapping[int, Callable[..., None]] = {kind: _slopes_of(kind) for kind in _KINDS}
+_STAKES: Mapping[int, Callable[..., None]] = {kind: _stakes_of(kind) for kind in _KINDS}
 _SUMS: Mapping[int, Callable[..., None]] = {kind: _sums_of(kind) for kind in _KINDS}
 _RISES: Mapping[int, Callable[..., None]] = {kind: _rises_of(kind) for kind in _KINDS}

@@ -20,6 +20,7 @@ from ldpopt.losses import (
     BinomialMLE,
     Entropy,
     GaussianMLE,
+    HardThreshold,
     Huber,
     KLTo,
     KullbackLeibler,
@@ -39,6 +40,7 @@ from ldpopt.solve.certificate.box.box_kernels import (
     LOWERED,
     MULTINOMIAL,
     SQUARES,
+    SUPPORTED,
     VARIANCES,
     WEIGHTED_SQUARES,
     Formula,
@@ -133,6 +135,12 @@ def _of_squares(_: Loss, point: Point) -> Formula:
     return Formula(SQUARES, target, target, ROUNDINGS, 0.0, _NO_NUMBERS)
 
 
+def _of_supported(_: HardThreshold, point: Point) -> Formula:
+    """Return the formula of the convex part on the support found: squares of values beside 0."""
+    target = point.estimate.frequencies
+    return Formula(SUPPORTED, target, target, ROUNDINGS, 0.0, _NO_NUMBERS)
+
+
 def _of_weighted_squares(loss: WeightedLeastSquares, point: Point) -> Formula:
     target = point.estimate.frequencies
     return Formula(WEIGHTED_SQUARES, target, loss.weights, ROUNDINGS, 0.0, _NO_NUMBERS)
@@ -213,6 +221,7 @@ def _of_divergence(loss: KullbackLeibler | KLTo | Entropy, point: Point) -> Form
 _FORMULAS: Mapping[type[Loss], Callable[[Any, Point], Formula | None]] = {
     LeastSquares: _of_squares,
     WeightedLeastSquares: _of_weighted_squares,
+    HardThreshold: _of_supported,
     GaussianMLE: _of_variances,
     Huber: _of_huber,
     BinomialMLE: _of_counts,

@@ -60,8 +60,9 @@ def least_stake(formulation: Formulation, start: FrequencyEstimate, point: Array
 
     A convex loss is at least L(f) - g·f + ½ Σ m_v f_v² at 0, with curvatures m that hold between 0
     and f. So the bound is ½ Σ m_v f_v²: it needs no value of the loss, and does not vanish with the
-    slopes. None for short vectors, several, other losses, where L(0) is infinite, and where the
-    slopes are lost, as in ``vanishes``.
+    slopes. Of a loss that is not convex it holds where all slopes are 0, and so is the gap of
+    its convex part, in any unit. None elsewhere, for short vectors, several, other losses, where
+    L(0) is infinite, and where the slopes are lost, as in ``vanishes``.
     """
     if point.ndim > 1 or not is_long(start.d):
         return None
@@ -77,6 +78,8 @@ def least_stake(formulation: Formulation, start: FrequencyEstimate, point: Array
     if formula is None or formula.kind == box_kernels.LOGARITHMS:
         return None
     size, steepest = box_kernels.stake(formula, point)
+    if steepest > 0 and not formulation.loss.convex:
+        return None
     farthest = max(around.largest, -around.smallest)
     return None if is_lost(steepest, farthest) else size
 
