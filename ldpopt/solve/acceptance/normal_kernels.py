@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form.compiling import compiled
+from ldpopt.closed_form.rows import locked_vector
 from ldpopt.solve.certificate.bounds.kernels import BLOCK, operands
 
 Array = NDArray[np.float64]
@@ -74,7 +75,7 @@ def rule(
 ) -> Rule:
     """Return the rule of a normal; weights have shape (d,), or (1,) for one number."""
     (step,), (vector,) = operands(weights)
-    return Rule(kind, reference, vector, int(step), near, factor)
+    return Rule(kind, locked_vector(reference), vector, int(step), near, factor)
 
 
 class Means(NamedTuple):

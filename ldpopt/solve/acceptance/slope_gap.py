@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form.parts import absolute_sum, parts_of
-from ldpopt.closed_form.rows import is_long
+from ldpopt.closed_form.rows import is_long, locked_vector
 from ldpopt.constraints import Constraint
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.acceptance.quick_gap import inner
@@ -280,6 +280,8 @@ def _gap_of_long(
 ) -> SizedGap | None:
     """Return the bound of one long vector in compiled sweeps; see ``_add_normal``."""
     bound = None
+    # One kind of array, for which the sweeps are compiled once.
+    slope, f, above = map(locked_vector, (slope, f, above))
     # The few values that no bound holds may all be among the others.
     for some, every in ((f[:_SOME], _EVERY), (f, 1)):
         facing = _long_facing(cut, f, some)

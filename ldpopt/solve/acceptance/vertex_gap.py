@@ -48,7 +48,7 @@ from numpy.typing import NDArray
 
 from ldpopt.closed_form import Groups
 from ldpopt.closed_form.parts import absolute_sum
-from ldpopt.closed_form.rows import is_long
+from ldpopt.closed_form.rows import is_long, locked_rows, locked_vector
 from ldpopt.constraints import Constraint
 from ldpopt.constraints.base import Tree
 from ldpopt.constraints.isotonic import ForestOrder, PartialOrder
@@ -59,6 +59,9 @@ from ldpopt.solve.certificate.prices.pooled_gap import structure_of, with_rest
 from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]
+
+_NO_CAPS: Array = np.empty(0)
+_NO_CAPS.flags.writeable = False
 
 # Relative to the level and to the total: slopes that are lower by no more need no flow, and values
 # that differ by no more are equal. Any choice here proves something.
@@ -228,11 +231,12 @@ def _groups_gap(
     from ldpopt.solve.acceptance.group_prices import rises
 
     whole = with_rest(groups, region.total)
-    shape = (-1, start.d)
-    caps = region.upper if region.upper_count else np.empty(0)
+    # The same kinds of array each time: for others the sweeps would be compiled again.
+    caps = locked_vector(region.upper) if region.upper_count else _NO_CAPS
     of_value = whole.of_value.view(np.uint64)
-    rows = (slope.reshape(shape), point.reshape(shape))
-    rise, missed = rises(*rows, of_value, whole.totals, groups.number, caps)
+    totals = locked_vector(whole.totals)
+    rows = (locked_rows(slope), locked_rows(point))
+    rise, missed = rises(*rows, of_value, totals, groups.number, caps)
     gap = np.maximum(rise, 0.0).reshape(product.shape)
     (member,) = region.tied
     measured = Measured(member, missed.reshape(product.shape))

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form.compiling import compiled
+from ldpopt.closed_form.rows import locked_vector
 from ldpopt.solve.certificate.bounds.dual import EPS, with_rounding
 
 Array = NDArray[np.float64]
@@ -194,10 +195,11 @@ def operands(*arrays: Array) -> tuple[NDArray[np.int64], list[Array]]:
     """Return for each array how far the next value is, 0 or 1, and the array in one piece.
 
     What is the same for all values becomes one block of it, so that the compiled code has no case.
+    Nor are there kinds of arrays for which it would be compiled again.
     """
     is_long = [len(array) > 1 for array in arrays]
     vectors = [
-        np.ascontiguousarray(array) if long else np.full(BLOCK, array[0])
+        locked_vector(array if long else np.full(BLOCK, array[0]))
         for array, long in zip(arrays, is_long, strict=True)
     ]
     return np.array(is_long, dtype=np.int64), vectors

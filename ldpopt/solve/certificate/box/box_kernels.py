@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form.compiling import Function, compiled
+from ldpopt.closed_form.rows import locked_vector
 from ldpopt.solve.certificate.bounds.dual import EPS, with_rounding
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.bounds.kernels import BLOCK, FLAT, STEEP, Sums, operands
@@ -89,8 +90,7 @@ def sums(formula: Formula, f: Array, ends: tuple[float, float], bounds: Box) -> 
     )
     lanes = np.zeros((5, BLOCK))
     sweep = _SUMS[formula.kind]
-    data = (formula.first, formula.second)
-    sweep(f, *data, formula.numbers, *_both(bounds), (is_free, are_distances), lanes)
+    sweep(*_vectors(formula, f), formula.numbers, *_both(bounds), (is_free, are_distances), lanes)
     *plain, sizes, corrections = lanes
     with np.errstate(invalid="ignore"):
         terms, mass, moment = (float(np.sum(lane)) for lane in plain)
@@ -108,8 +108,7 @@ def slopes(formula: Formula, f: Array) -> tuple[Array, float]:
     """Return the slopes g of one vector, for any kind but LOGARITHMS, and g·f as computed."""
     result = np.empty(len(f))
     lane = np.zeros(BLOCK)
-    data = (formula.first, formula.second)
-    _SLOPES[formula.kind](f, *data, formula.numbers, result, lane)
+    _SLOPES[formula.kind](*_vectors(formula, f), formula.numbers, result, lane)
     with np.errstate(over="ignore", invalid="ignore"):
         return result, float(np.sum(lane))
 
@@ -120,7 +119,7 @@ def stake(formula: Formula, f: Array) -> tuple[float, float]:
     For any kind but LOGARITHMS.
     """
     lanes = np.zeros((2, BLOCK))
-    _STAKES[formula.kind](f, formula.first, formula.second, formula.numbers, lanes)
+    _STAKES[formula.kind](*_vectors(formula, f), formula.numbers, lanes)
     with np.errstate(over="ignore"):
         return 0.5 * float(np.sum(lanes[0])), float(np.max(lanes[1]))
 
@@ -156,11 +155,15 @@ def rise(formula: Formula, f: Array, price: float, limits: Box) -> float:
     lane = np.zeros(BLOCK)
     level = (price, formula.roundings, formula.error)
     sweep = _RISES[formula.kind]
-    data = (formula.first, formula.second)
-    sweep(f, *data, formula.numbers, *_both(limits), level, lane)
+    sweep(*_vectors(formula, f), formula.numbers, *_both(limits), level, lane)
     with np.errstate(over="ignore"):
         total = float(with_rounding(np.asarray(np.sum(lane)), len(f) // BLOCK + BLOCK + 2))
     return math.inf if math.isnan(total) else total
+
+
+def _vectors(formula: Formula, f: Array) -> tuple[Array, Array, Array]:
+    """Return the point and the data of a formula as one kind of array, to be compiled for once."""
+    return locked_vector(f), locked_vector(formula.first), locked_vector(formula.second)
 
 
 def _both(ends: Box) -> tuple[NDArray[np.int64], tuple[Array, Array]]:
