@@ -70,6 +70,11 @@ class _Likelihood(SeparableLoss):
         ends = floor + slope * np.stack([raw.min(axis=-1), raw.max(axis=-1)], axis=-1)
         return np.asarray(_are_shares(ends).all(axis=-1))
 
+    def validate_for(self, estimate: FrequencyEstimate) -> None:
+        """Raise an error unless the estimate can be raw and its oracle is known."""
+        if not self.is_defined(estimate).all():
+            self.shares(estimate)
+
     def constants(self, estimate: FrequencyEstimate) -> tuple[float, ...]:
         """Return q and p - q."""
         oracle = estimate.noise.require_protocol()
@@ -113,11 +118,6 @@ class BinomialMLE(_Likelihood):
     def latex(self) -> str:
         """The loss in LaTeX."""
         return r"-\tfrac{1}{n} \sum_v c_v \log P_v + (n - c_v) \log(1 - P_v)"
-
-    def validate_for(self, estimate: FrequencyEstimate) -> None:
-        """Raise an error unless the estimate can be raw and its oracle is known."""
-        if not self.is_defined(estimate).all():
-            self.shares(estimate)
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return the loss; ``inf`` where a probability leaves [0, 1]."""
@@ -289,7 +289,10 @@ class MultinomialMLE(_Likelihood):
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error unless every report supports exactly one value, as in GRR."""
-        total = self.shares(estimate).sum(axis=-1)
+        super().validate_for(estimate)
+        floor, slope = self.constants(estimate)
+        # That of the shares, without an array of them.
+        total = estimate.d * floor + slope * estimate.frequencies.sum(axis=-1)
         oracle = estimate.noise.require_protocol()
         # The expected number of values that one report supports.
         supported = oracle.p + (oracle.d - 1) * oracle.q
