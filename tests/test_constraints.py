@@ -651,7 +651,7 @@ def test_one_row_is_a_vector_however_many_entries_it_has(unit, entries):
     for stated in (row, sparse.csr_array([row]), backwards):
         constraint = Linear(stated, 0.1 * unit, 0.2 * unit)
         unit_of_row = constraint.row_units[0]
-        coefficients, lower, upper = constraint.row(4)
+        coefficients, lower, upper, _ = constraint.row(4)
         assert_allclose(coefficients * unit_of_row, row, rtol=1e-15)
         assert_allclose(np.array([lower, upper]) * unit_of_row, [0.1 * unit, 0.2 * unit])
         value = f @ coefficients

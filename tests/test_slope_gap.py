@@ -176,8 +176,40 @@ class Stricter(Near):
     cone_form = Near.cone_form
 
 
-def test_a_class_of_somebody_else_measures_its_violation_itself():
-    problem = Problem(SQUARES, [*SIMPLEX, Stricter(LAST, 0.05)])
+class StricterRow(Linear):
+    """A row of somebody else, who counts violations in another way."""
+
+    def violation(self, f):
+        return super().violation(f) + 1.0
+
+    rows = Linear.rows
+    cone_form = Linear.cone_form
+
+
+ROWS = [
+    Linear([PLACES], lower=[7.0]),
+    Linear([PLACES], upper=[3.0]),
+    Linear([PLACES], lower=[5.5], upper=[5.5]),
+    Linear([PLACES], lower=[3.0], upper=[7.0]),
+    Linear([PLACES], lower=[-np.inf], upper=[np.inf]),
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=range(len(ROWS)))
+@pytest.mark.parametrize("scale", [0.5, 1.0, 2.0])
+def test_the_violation_of_a_row_is_what_the_row_states(row, scale, raw):
+    f = scale * LAST
+    bound = slope_gap(Problem(SQUARES, [*SIMPLEX, row]), FrequencyEstimate(RAW[0]), f)
+    if raw.ndim > 1:
+        assert bound.measured is None
+        return
+    assert bound.measured.constraint is row
+    assert bound.measured.violation == row.violation(f)
+
+
+@pytest.mark.parametrize("cut", [Stricter(LAST, 0.05), StricterRow([PLACES], upper=[7.0])])
+def test_a_class_of_somebody_else_measures_its_violation_itself(cut):
+    problem = Problem(SQUARES, [*SIMPLEX, cut])
     bound = slope_gap(problem, FrequencyEstimate(RAW[0]), LAST)
     assert bound is None or bound.measured is None
 

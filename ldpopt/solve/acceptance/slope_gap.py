@@ -125,20 +125,22 @@ def _facing(cut: Constraint, f: Array) -> _Facing:
 class _Row(NamedTuple):
     """The side of a row that is nearer: a, shape (d,), 1 or -1, and how far a·f is from it.
 
-    Both may be infinitely far: such a row is never active, and has the sign 0.
+    Both may be infinitely far: such a row is never active, and has the sign 0. ``violation`` is by
+    how much a·f is beyond a side, None where the set may count it in another way.
     """
 
     coefficients: Array
     sign: Array
     distance: Array
     is_equation: bool
+    violation: Array | None
 
 
 def _row_at(cut: Constraint, f: Array) -> _Row:
     """Return the side of a row that f is nearer to."""
     row = cut.row(f.shape[-1])
     assert row is not None  # slope_gap takes no other set without a ball
-    coefficients, lower, upper = row
+    coefficients, lower, upper, has_violation = row
     value = f @ coefficients
     below = value - lower
     above = upper - value
@@ -147,7 +149,8 @@ def _row_at(cut: Constraint, f: Array) -> _Row:
     distance = np.where(is_upper, above, below)
     is_active = np.isfinite(distance)
     sign = np.where(is_active, np.where(is_upper, 1.0, -1.0), 0.0)
-    return _Row(coefficients, sign, np.where(is_active, distance, 0.0), is_equation)
+    violation = np.maximum(-below, -above) if has_violation else None
+    return _Row(coefficients, sign, np.where(is_active, distance, 0.0), is_equation, violation)
 
 
 def _add_normal(slope: Array, facing: _Facing, above: Array, left: float) -> Array:
@@ -200,14 +203,14 @@ class _LongFacing(NamedTuple):
     """As ``_Facing``, of one long vector.
 
     The slack follows from what the third sweep adds up, and from open numbers of n, which a
-    function returns for the values of a slice. So does the distance of f from the reference, if
-    ``distance`` is not None.
+    function returns for the values of a slice. So does by how much f violates the set, if
+    ``violation`` is not None.
     """
 
     rule: Rule
     slack: Callable[[Turned, Callable[[slice], Array]], float]
     is_equation: bool = False
-    distance: Callable[[Turned], float] | None = None
+    violation: Callable[[Turned], float] | None = None
 
 
 def _long_facing(cut: Constraint, f: Array, some: Array) -> _LongFacing:
@@ -218,7 +221,9 @@ def _long_facing(cut: Constraint, f: Array, some: Array) -> _LongFacing:
     if ball is None:
         row = _row_at(cut, f)
         rule = normal_kernels.rule(normal_kernels.GIVEN, row.coefficients, float(row.sign))
-        return _LongFacing(rule, lambda *_: float(row.distance), row.is_equation)
+        beyond = row.violation
+        violation = None if beyond is None else lambda _: float(beyond)
+        return _LongFacing(rule, lambda *_: float(row.distance), row.is_equation, violation)
     reference = ball.reference
     if ball.norm == "kl":
         normal, are_numbers, are_zeros, size = log_ratios(f, reference)
@@ -228,9 +233,9 @@ def _long_facing(cut: Constraint, f: Array, some: Array) -> _LongFacing:
             return ball.radius - size + further - turned.along
 
         # A value of 0 adds its reference to the distance, and the others have logarithms.
-        distance = (lambda turned: turned.along + size) if are_zeros else None
+        excess = (lambda turned: turned.along + size - ball.radius) if are_zeros else None
         rule = normal_kernels.rule(normal_kernels.LOGARITHM, normal, 1.0)
-        return _LongFacing(rule, slack, distance=distance)
+        return _LongFacing(rule, slack, violation=excess)
     if ball.norm == 2:
         return _facing_two_norm(reference, ball.radius)
     near = _EQUAL * max(some.max(), -some.min())
@@ -238,7 +243,7 @@ def _long_facing(cut: Constraint, f: Array, some: Array) -> _LongFacing:
     return _LongFacing(
         normal_kernels.rule(normal_kernels.ONE_NORM, reference, 1.0, weights, near),
         lambda turned, _: ball.radius - turned.along,
-        distance=lambda turned: turned.apart,
+        violation=lambda turned: turned.apart - ball.radius,
     )
 
 
@@ -254,8 +259,8 @@ def _facing_two_norm(reference: Array, radius: float) -> _LongFacing:
         return math.sqrt(radius * along) - along
 
     rule = normal_kernels.rule(normal_kernels.TWO_NORM, reference, per_radius)
-    distance = (lambda turned: math.sqrt(radius * turned.along)) if radius > 0 else None
-    return _LongFacing(rule, slack, distance=distance)
+    excess = (lambda turned: math.sqrt(radius * turned.along) - radius) if radius > 0 else None
+    return _LongFacing(rule, slack, violation=excess)
 
 
 def _further(normal: Array, f: Array, reference: Array, chosen: Callable[[slice], Array]) -> float:
@@ -321,7 +326,7 @@ def _bound_of_long(
         excess = turned.mass - left
         gap = turned.rise - turned.lowest * left + paid + (level + mu * middle) * excess
     bound = _sized(np.asarray(gap), np.asarray(turned.terms))
-    if facing.distance is None or cut.ball is None:
+    if facing.violation is None:
         return bound
-    beyond = np.maximum(facing.distance(turned) - cut.ball.radius, 0.0)
-    return bound._replace(measured=Measured(cut, np.asarray(beyond)))
+    beyond = np.asarray(np.maximum(facing.violation(turned), 0.0))
+    return bound._replace(measured=Measured(cut, beyond))

@@ -62,7 +62,7 @@ def taken_apart(formulation: Formulation, d: int) -> _Row | None:
     if row is None:
         return None
     rest = formulation.under(tuple(c for c in formulation.constraints if c is not tied[0]))
-    return _Row(*row, rest) if rest.is_box(d) else None
+    return _Row(row.coefficients, row.lower, row.upper, rest) if rest.is_box(d) else None
 
 
 @solves_family
