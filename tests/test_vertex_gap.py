@@ -18,7 +18,11 @@ from ldpopt.constraints import (
 )
 from ldpopt.solve.acceptance import judge as acceptance
 from ldpopt.solve.acceptance.vertex_gap import vertex_gap
-from ldpopt.solve.certificate.prices.tree_prices import lowest_around, lowest_means, smallest_product
+from ldpopt.solve.certificate.prices.tree_prices import (
+    lowest_around,
+    lowest_means,
+    smallest_product,
+)
 from ldpopt.solve.plan import Outcome, Plan
 from ldpopt.solve.status import Status
 

@@ -140,7 +140,10 @@ def _pass_on(slope: Array, f: Array, price: float, level: float) -> None:
     f_two = f[starts[1] :]
     f_three = f[starts[2] :]
     f_four = f[starts[3] :]
-    one, two, three, four = before
+    one = float(before[0])
+    two = float(before[1])
+    three = float(before[2])
+    four = float(before[3])
     for i in range(shortest):
         after = _passed(one + (slope[i] - level), f[i], f[i + 1], price)
         slope[i] += one - after
