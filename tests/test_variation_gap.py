@@ -8,6 +8,7 @@ from ldpopt import FrequencyEstimate, Problem, losses, oracles
 from ldpopt.constraints import Bounds, Monotone, NonNegative, SumsTo
 from ldpopt.losses import LeastSquares, TotalVariation
 from ldpopt.solve.acceptance.variation_gap import _FEW, _bound, _only_price, variation_gap
+from ldpopt.solve.certificate.bounds.variation_kernel import add_pulls
 from ldpopt.solve.certificate.box import box
 from ldpopt.solve.status import Status
 
@@ -211,3 +212,38 @@ def test_all_runs_are_looked_at_where_a_few_are_not_enough():
     of_all = _bound(*arguments, d)
     assert of_all.gap < of_a_few.gap / 1.05
     assert variation_gap(problem, start, moved).gap == of_all.gap
+
+
+def _level_by_runs(slope, f, price):
+    """Return the mean slope of runs above 0, or of those at 0 the least one, at most 0."""
+    ends = np.flatnonzero(np.diff(f)) + 1
+    pulls = np.concatenate([[0.0], price * np.sign(f[ends] - f[ends - 1]), [0.0]])
+    runs = np.split(slope, ends)
+    passed_on = np.array([run.sum() for run in runs]) - np.diff(pulls)
+    lengths = np.array(list(map(len, runs)))
+    is_low = f[np.append(0, ends)] == 0
+    if is_low.all():
+        return min(0.0, (passed_on / lengths).min())
+    return passed_on[~is_low].sum() / lengths[~is_low].sum()
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 17, 1000])
+@pytest.mark.parametrize("height", [0, 1, 3])
+@pytest.mark.parametrize("longest", [1, 5, 400])
+def test_pulls_are_those_of_one_walk_wherever_the_jumps_are(length, height, longest):
+    """The sweep takes four parts at a time, each after a jump; without jumps there is one."""
+    generator = np.random.default_rng(length)
+    price = 0.5
+    for _ in range(20):
+        runs = generator.integers(1, longest + 1, length)
+        f = np.repeat(generator.integers(0, height + 1, length), runs)[:length].astype(float)
+        slope = generator.normal(0, 0.3, length)
+        level = _level_by_runs(slope, f, price)
+        pulls = np.zeros(length + 1)
+        for i in range(length - 1):
+            jump = np.sign(f[i + 1] - f[i])
+            beyond = pulls[i] + (slope[i] - level)
+            pulls[i + 1] = price * jump if jump else np.clip(beyond, -price, price)
+        levelled = slope[None].copy()
+        add_pulls(levelled, f[None], price, np.zeros(length), np.empty(0), length)
+        assert_allclose(levelled[0], slope - np.diff(pulls), atol=1e-13)

@@ -18,7 +18,11 @@ from ldpopt.constraints import (
 )
 from ldpopt.solve.acceptance import judge as acceptance
 from ldpopt.solve.acceptance.vertex_gap import vertex_gap
-from ldpopt.solve.certificate.prices.tree_prices import lowest_means, smallest_product
+from ldpopt.solve.certificate.prices.tree_prices import (
+    lowest_around,
+    lowest_means,
+    smallest_product,
+)
 from ldpopt.solve.plan import Outcome, Plan
 from ldpopt.solve.status import Status
 
@@ -323,6 +327,21 @@ def test_the_least_mean_of_a_beginning_is_bounded_among_any_slopes(length):
     bound = lowest_means(slopes, levels)
     assert (bound <= lowest + 1e-12).all()
     assert (bound >= 2 * lowest - 1e-12).all()
+
+
+@pytest.mark.parametrize("mode", [0, 1, 1023, 1500, 1976, 2999])
+def test_the_lowest_sum_around_a_mode_is_that_of_both_sides(mode):
+    generator = np.random.default_rng(mode)
+    slopes = generator.normal(-0.1, 1, (50, 3_000))
+    levels = generator.normal(0, 0.1, 50)
+    sides = [slopes[:, :mode][:, ::-1], slopes[:, mode + 1 :]]
+    sums = [np.cumsum(side - levels[:, None], axis=-1).min(axis=-1, initial=0.0) for side in sides]
+    exact = np.minimum(slopes[:, mode] - levels + sums[0] + sums[1], 0.0)
+    assert (exact < 0).any()
+    assert_allclose(lowest_around(slopes, levels, mode), exact, atol=1e-11)
+    # The first half of the trials has a value whose slope is too steep for any sum.
+    slopes[:25, mode // 2] = np.inf
+    assert (lowest_around(slopes, levels, mode)[:25] == (-np.inf if mode else 0.0)).all()
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])

@@ -168,6 +168,14 @@ class ForestOrder(Isotonic):
         return slice(None) if self._node is None else self.chain
 
     @cached_property
+    def mode(self) -> int | None:
+        """The value from which values fall to both sides as they are numbered; else None."""
+        if self._node is not None or self.sign < 0:
+            return None
+        root = int(np.argmin(self.parents))
+        return root if np.array_equal(self.parents, towards(root, len(self.parents))) else None
+
+    @cached_property
     def parents_of_values(self) -> Index:
         """The value above each value in its tree, -1 above roots; no two may be equal."""
         if self._node is None:
@@ -368,6 +376,14 @@ def order_of(pairs: Index, d: int) -> ForestOrder | PartialOrder:
             has_equal_values = nodes < d
             return ForestOrder(parents, sign, node_of_value if has_equal_values else None)
     return PartialOrder(edges, node_of_value)
+
+
+def towards(mode: int, d: int) -> Index:
+    """Return the neighbour of each of d values that is nearer to a mode, -1 for the mode."""
+    values = np.arange(d)
+    parents = values + np.where(values < mode, 1, -1)
+    parents[mode] = -1
+    return parents
 
 
 def joined(orders: Sequence[Isotonic], d: int) -> Isotonic | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from typing import ClassVar
@@ -12,10 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
-from ldpopt.closed_form.forests import Narrow, narrow
+from ldpopt.closed_form.forests import narrow
 from ldpopt.closed_form.rows import is_long, locked_rows
 from ldpopt.constraints.base import LinearInequalities, Polyhedron
-from ldpopt.constraints.isotonic import ForestOrder, PartialOrder, TopSetOrder, order_of
+from ldpopt.constraints.isotonic import (
+    ForestOrder,
+    PartialOrder,
+    TopSetOrder,
+    order_of,
+    towards,
+)
 from ldpopt.errors import InvalidInputError
 from ldpopt.printable import counted, latex_text
 
@@ -69,37 +75,38 @@ class Order(Polyhedron):
         return np.asarray(excess.max(axis=-1, initial=0.0))
 
     def _violation_of_long(self, f: Array) -> Array:
-        # Both import numba.
-        from ldpopt.constraints.violation_kernels import largest_rises, largest_steps
-
         d = f.shape[-1]
-        rows = locked_rows(f)
-        sides = _kept_sides(self, d) if self.is_settled else self._sides(d)
-        if sides is None:
-            return largest_steps(rows, 0, d - 1, 1.0).reshape(f.shape[:-1])
-        return largest_rises(rows, *sides).reshape(f.shape[:-1])
+        of_rows = _kept_measure(self, d) if self.is_settled else self._measure(d)
+        return of_rows(locked_rows(f)).reshape(f.shape[:-1])
 
-    def _sides(self, d: int) -> tuple[Narrow, Narrow] | None:
-        """Return the higher and the lower value of each pair, in an order that suits memory.
+    def _measure(self, d: int) -> Callable[[Array], Array]:
+        """Return the compiled sweep that takes the violations of vectors, shape (trials, d).
 
-        The pairs of a forest come in the order of the nodes below: vectors are then read forward,
-        in whatever order the pairs were stated. None where each value is above the one after it.
+        Those of a chain as numbered and of a forest are read forward, in whatever order the pairs
+        were stated.
         """
+        # All import numba.
+        from ldpopt.constraints.violation_kernels import (
+            largest_rises,
+            largest_rises_in_forest,
+            largest_steps,
+        )
+
         self.validate_for(d)
         if self.chain is not None:
-            is_as_numbered = np.array_equal(self.chain, np.arange(d))
-            return None if is_as_numbered else (narrow(self.chain[:-1]), narrow(self.chain[1:]))
+            if np.array_equal(self.chain, np.arange(d)):
+                return lambda rows: largest_steps(rows, 0, d - 1, 1.0)
+            sides = (narrow(self.chain[:-1]), narrow(self.chain[1:]))
+            return lambda rows: largest_rises(rows, *sides)
         # An order of the user's own may leave it to us: compiled code would read beyond the vector.
         validate.whole_numbers("pairs", self.pairs(d), low=0, high=d - 1)
         forest = self.forest(d)
-        if forest is None:
-            higher, lower = self.pairs(d).T
-        else:
+        if forest is not None:
             parents, sign = forest
-            below = np.flatnonzero(parents >= 0)
-            above = parents[below]
-            higher, lower = (above, below) if sign > 0 else (below, above)
-        return narrow(higher), narrow(lower)
+            above = narrow(np.where(parents < 0, np.arange(d), parents))
+            return lambda rows: largest_rises_in_forest(rows, above, float(sign))
+        higher, lower = map(narrow, self.pairs(d).T)
+        return lambda rows: largest_rises(rows, higher, lower)
 
     def row_name(self, row: int, d: int) -> str:
         """Return the pair."""
@@ -143,9 +150,9 @@ def _kept_isotonic(order: Order, d: int) -> ForestOrder | PartialOrder:
 
 
 @lru_cache(maxsize=4)
-def _kept_sides(order: Order, d: int) -> tuple[Narrow, Narrow] | None:
-    # One solve needs them for each point that it judges.
-    return order._sides(d)
+def _kept_measure(order: Order, d: int) -> Callable[[Array], Array]:
+    # One solve needs it for each point that it judges.
+    return order._measure(d)
 
 
 class Monotone(Order):
@@ -285,10 +292,7 @@ class Unimodal(Order):
     def forest(self, d: int) -> tuple[Index, int]:
         """Return the neighbour nearer to the mode as parent of each value."""
         # Two chains that meet at the mode, each of them rising towards it.
-        values = np.arange(d)
-        parents = values + np.where(values < self.mode, 1, -1)
-        parents[self.mode] = -1
-        return parents, 1
+        return towards(self.mode, d), 1
 
     def __repr__(self) -> str:
         return f"Unimodal({self._as_stated('mode', self.mode)!r})"

@@ -45,6 +45,35 @@ def largest_rises(rows: Array, higher: Index, lower: Index) -> Array:
 
 
 @compiled
+def largest_rises_in_forest(rows: Array, above: Index, sign: float) -> Array:
+    """Return by how much sign f of a value exceeds that of the value above, at least 0, (trials,).
+
+    ``above`` has an index for each value, its own for roots.
+    """
+    result = np.empty(len(rows))
+    for trial in range(len(rows)):
+        row = rows[trial]
+        # The largest of each place in a block: so a processor takes several values at a time.
+        largest = np.zeros(_LANES)
+        undefined = np.zeros(_LANES, np.int64)
+        for start in range(0, len(row), _LANES):
+            count = min(_LANES, len(row) - start)
+            values = row[start : start + count]
+            parents = above[start : start + count]
+            for k in range(count):
+                rise = sign * (values[k] - row[parents[k]])
+                largest[k] = rise if rise > largest[k] else largest[k]
+                undefined[k] += rise != rise
+        result[trial] = largest.max()
+        # Of an infinite root, infinity less itself, it means nothing.
+        if undefined.max() > 0:
+            for v in range(len(row)):
+                if above[v] != v and np.isnan(row[v] - row[above[v]]):
+                    result[trial] = np.nan
+    return result
+
+
+@compiled
 def largest_steps(rows: Array, first: int, last: int, sign: float) -> Array:
     """Return the largest step sign (f[k + 1] - f[k]) for first <= k < last, at least 0, (trials,).
 

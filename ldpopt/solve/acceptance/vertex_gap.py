@@ -55,6 +55,7 @@ from ldpopt.constraints.isotonic import ForestOrder, PartialOrder
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.acceptance.quick_gap import Moments, plane_gap, slope_and_product, smallest
 from ldpopt.solve.certificate.bounds.evidence import CLEAR, Measured, SizedGap, is_within
+from ldpopt.solve.certificate.box.slopes import slope_of
 from ldpopt.solve.certificate.prices.pooled_gap import structure_of, with_rest
 from ldpopt.solve.formulation import Formulation, Region
 
@@ -135,7 +136,7 @@ def _forest_gap(
     region: Region,
 ) -> SizedGap | None:
     """Return the bound under an order of trees."""
-    from ldpopt.solve.certificate.prices.tree_prices import lowest_sums
+    from ldpopt.solve.certificate.prices.tree_prices import lowest_around, lowest_sums
 
     chain = order.along_chain
     # Caps cut sets of branches in ways of their own: only those of a chain are in a line.
@@ -149,9 +150,14 @@ def _forest_gap(
     slopes = slope.reshape(-1, d)
     if chain is None:
         level = (rise / total).reshape(-1)
-        values = order.values_from_above
-        lowest = lowest_sums(slopes, level, values.labels, values.above, order.sign)
-        gap = total * np.maximum(-lowest.reshape(rise.shape), 0.0)
+        if order.mode is not None:
+            lowest = lowest_around(slopes, level, order.mode)
+        else:
+            lowest = lowest_sums(slopes, level, order.values_from_above, order.sign)
+        gap = np.asarray(total * np.maximum(-lowest.reshape(rise.shape), 0.0))
+        if not is_within(gap, np.abs(rise), CLEAR):
+            # Sums may have taken the place of the slopes.
+            slope = slope_of(formulation.loss, start, f)
     else:
         along = np.ascontiguousarray(slopes[:, chain])
         values_along = np.ascontiguousarray(f.reshape(-1, d)[:, chain])

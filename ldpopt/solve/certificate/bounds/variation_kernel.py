@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.compiling import compiled
+from ldpopt.closed_form.compiling import compiled, inlined
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -80,53 +80,102 @@ def _level(slope: Array, f: Array, price: float, lower: Array, upper: Array, eno
     last = len(f) - 1
     moment = 0.0
     count = 0
-    # The level is between the means of runs at upper and at lower bounds.
+    # The level is between the means of runs at upper and at lower bounds, which count where there
+    # are no others: mostly their slopes are not read.
     highest = -np.inf
     lowest = np.inf
-    size = 0.0
-    length = 0
-    before = 0.0
-    for i in range(last + 1):
-        value = f[i]
-        size += slope[i]
-        length += 1
-        after = 0.0
-        if i < last:
-            following = f[i + 1]
-            if following == value:
-                continue
-            after = price if following > value else -price
-        is_low = len(lower) > 0 and value <= lower[i]
-        is_high = len(upper) > 0 and value >= upper[i]
-        passed_on = size + before - after
-        if not is_low and not is_high:
-            moment += passed_on
-            count += length
-            if count >= enough:
-                break
-        elif not is_high:
-            lowest = min(lowest, passed_on / length)
-        elif not is_low:
-            highest = max(highest, passed_on / length)
-        before = after
-        size = 0.0
-        length = 0
-    return moment / count if count > 0 else min(max(0.0, highest), lowest)
+    for is_at_bound in (False, True):
+        begin = 0
+        before = 0.0
+        for i in range(last + 1):
+            value = f[i]
+            after = 0.0
+            if i < last:
+                following = f[i + 1]
+                if following == value:
+                    continue
+                after = price if following > value else -price
+            is_low = len(lower) > 0 and value <= lower[i]
+            is_high = len(upper) > 0 and value >= upper[i]
+            if (is_low or is_high) == is_at_bound:
+                length = i + 1 - begin
+                passed_on = np.sum(slope[begin : i + 1]) + before - after
+                if not is_at_bound:
+                    moment += passed_on
+                    count += length
+                    if count >= enough:
+                        break
+                elif not is_high:
+                    lowest = min(lowest, passed_on / length)
+                elif not is_low:
+                    highest = max(highest, passed_on / length)
+            before = after
+            begin = i + 1
+        if count > 0:
+            return moment / count
+    return min(max(0.0, highest), lowest)
 
 
 @compiled
 def _pass_on(slope: Array, f: Array, price: float, level: float) -> None:
-    """Turn slopes into those with the subgradient in which each value passes on what it has."""
+    """Turn slopes into those with the subgradient in which each value passes on what it has.
+
+    What is passed on at a jump follows from the jump alone. So four parts take turns, each of which
+    begins after one: within a part each value waits for the one before it.
+    """
     last = len(f) - 1
-    before = 0.0
-    for i in range(last):
-        beyond = before + (slope[i] - level)
-        # Choices of one number from two: branches would be guessed wrongly half of the time.
-        after = beyond if beyond < price else price
-        after = after if after > -price else -price
-        # There are few jumps in what a price on them has smoothed.
-        if f[i + 1] != f[i]:
-            after = price if f[i + 1] > f[i] else -price
-        slope[i] += before - after
-        before = after
-    slope[last] += before
+    starts = np.full(5, last)
+    before = np.zeros(4)
+    starts[0] = 0
+    for part in range(1, 4):
+        start = max(part * last // 4, starts[part - 1], 1)
+        while start < last and f[start] == f[start - 1]:
+            start += 1
+        starts[part] = min(start, last)
+        before[part] = _passed(0.0, f[start - 1], f[start], price) if start < last else 0.0
+    shortest = np.min(starts[1:] - starts[:4])
+    second = slope[starts[1] :]
+    third = slope[starts[2] :]
+    fourth = slope[starts[3] :]
+    f_two = f[starts[1] :]
+    f_three = f[starts[2] :]
+    f_four = f[starts[3] :]
+    one = float(before[0])
+    two = float(before[1])
+    three = float(before[2])
+    four = float(before[3])
+    for i in range(shortest):
+        after = _passed(one + (slope[i] - level), f[i], f[i + 1], price)
+        slope[i] += one - after
+        one = after
+        after = _passed(two + (second[i] - level), f_two[i], f_two[i + 1], price)
+        second[i] += two - after
+        two = after
+        after = _passed(three + (third[i] - level), f_three[i], f_three[i + 1], price)
+        third[i] += three - after
+        three = after
+        after = _passed(four + (fourth[i] - level), f_four[i], f_four[i + 1], price)
+        fourth[i] += four - after
+        four = after
+    # The last value gets what the one before it passes on, whichever part that is in.
+    of_last = 0.0
+    for part, passed_on in enumerate((one, two, three, four)):
+        for i in range(starts[part] + shortest, starts[part + 1]):
+            after = _passed(passed_on + (slope[i] - level), f[i], f[i + 1], price)
+            slope[i] += passed_on - after
+            passed_on = after
+        if starts[part] < starts[part + 1]:
+            of_last = passed_on
+    slope[last] += of_last
+
+
+@inlined
+def _passed(beyond: float, value: float, following: float, price: float) -> float:
+    """Return what a value passes on of what it has beyond the level."""
+    # Choices of one number from two: branches would be guessed wrongly half of the time.
+    after = beyond if beyond < price else price
+    after = after if after > -price else -price
+    # There are few jumps in what a price on them has smoothed.
+    if following != value:
+        after = price if following > value else -price
+    return after

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form.compiling import compiled
+from ldpopt.closed_form.forests import FromAbove
 from ldpopt.solve.certificate.bounds.dual import EPS
 
 Array = NDArray[np.float64]
@@ -143,64 +144,77 @@ def tree_multipliers(
     return multipliers, sums
 
 
-def lowest_sums(slope: Array, level: Array, order: Index, above: Index, sign: int) -> Array:
+def lowest_sums(slope: Array, level: Array, nodes: FromAbove, sign: int) -> Array:
     """Return min(0, min Σ (slope - level)) over sets closed upwards in the order, (trials,).
 
     Parameters
     ----------
     slope
-        Shape (trials, d).
+        Shape (trials, d), which is overwritten: long arrays that are new take as long to get as
+        the sweep.
     level
         What each value's slope is less, shape (trials,).
-    order, above, sign
-        As of ``flows``: with sign 1 a set has, with a value, all those above it in its tree, and
-        with sign -1 all those below it.
+    nodes, sign
+        The values from above. With sign 1 a set has, with a value, all those above it in its tree,
+        and with sign -1 all those below it.
     """
-    lowest = _lowest_from_roots if sign > 0 else _lowest_from_leaves
-    # Long arrays come from numpy, which gets them in larger pages: the small ones of compiled code
-    # would take as long as the sweep.
-    sums = np.empty((2, slope.shape[-1] + 1))
-    return np.array(
-        [lowest(*of_trial, order, above, sums) for of_trial in zip(slope, level, strict=True)]
-    )
+    result = np.empty(len(slope))
+    # Long arrays come from numpy, which gets them in larger pages than compiled code. One that
+    # nobody writes to takes no time.
+    other = np.empty(slope.shape[-1] + 1)
+    for trial, of_nodes in enumerate(slope):
+        if not nodes.is_as_numbered:
+            _put_in_order(of_nodes, nodes.labels, other)
+        if sign > 0:
+            result[trial] = _lowest_from_roots(of_nodes, level[trial], nodes.above)
+        else:
+            result[trial] = _lowest_from_leaves(of_nodes, level[trial], nodes.above, other)
+    return result
 
 
 @compiled
-def _lowest_from_roots(
-    slope: Array, level: float, order: Index, above: Index, sums: Array
-) -> float:
-    """Return the lowest sum where a value is taken with all those above it; overwrites sums."""
-    best = sums[0]
-    best[:] = 0.0
-    # The last branch waits for the next node, which is often the one above it: a sum that is
-    # written and read back at once, as along a chain, would take twice as long.
+def _put_in_order(slope: Array, order: Index, other: Array) -> None:
+    """Turn slopes of values into those of nodes, by way of another array."""
+    # Of an index of 32 bits numpy would make another one first.
+    for place in range(len(slope)):
+        other[place] = slope[order[place]]
+    slope[:] = other[: len(slope)]
+
+
+@compiled
+def _lowest_from_roots(slope: Array, level: float, above: Index) -> float:
+    """Return the lowest sum where a value is taken with all those above it; overwrites slopes."""
+    # What is taken of the branches below a node is added to its slope. The last branch waits for
+    # the next node, which is often the one above it: a sum that is written and read back at once,
+    # as along a chain, would take twice as long.
     waiting = 0.0
     target = 0
+    of_roots = 0.0
     for node in range(len(slope), 0, -1):
-        whole = best[node] + (slope[order[node - 1]] - level)
+        whole = slope[node - 1] - level
         if target == node:
             whole += waiting
+        elif target > 0:
+            slope[target - 1] += waiting
         else:
-            best[target] += waiting
+            of_roots += waiting
         # From the root down a branch is taken or left out.
         waiting = whole if whole < 0.0 else 0.0
         target = above[node]
-    return float(best[0] + waiting)
+    return of_roots + waiting
 
 
 @compiled
-def _lowest_from_leaves(
-    slope: Array, level: float, order: Index, above: Index, sums: Array
-) -> float:
-    """Return the lowest sum where a value is taken with all those below it; overwrites sums."""
-    best, of_branch = sums
+def _lowest_from_leaves(slope: Array, level: float, above: Index, best: Array) -> float:
+    """Return the lowest sum where a value is taken with all those below it; overwrites both."""
     best[:] = 0.0
-    of_branch[:] = 0.0
     for node in range(len(slope), 0, -1):
-        # All of a branch, or the best of its own branches.
-        whole = of_branch[node] + slope[order[node - 1]] - level
-        best[above[node]] += whole if whole < best[node] else best[node]
-        of_branch[above[node]] += whole
+        # All of a branch, whose slopes are added to that of its root, or the best of its branches.
+        parent = above[node]
+        whole = slope[node - 1] - level
+        best[parent] += whole if whole < best[node] else best[node]
+        if parent > 0:
+            slope[parent - 1] += whole
     return float(best[0])
 
 
@@ -302,6 +316,38 @@ def lowest_means(slope: Array, level: Array) -> Array:
         # A comparison passes over what is no number, which is no bound.
         result[trial] = lowest if abs(running) < np.inf else -np.inf
     return result
+
+
+def lowest_around(slope: Array, level: Array, mode: int) -> Array:
+    """Return what ``lowest_sums`` does where each value is below its neighbour nearer to a mode.
+
+    Parameters
+    ----------
+    slope
+        Shape (trials, d).
+    level
+        What each value's slope is less, shape (trials,).
+    mode
+        The value that is above all others.
+    """
+    beginnings = [slope[:, :mode][:, ::-1], slope[:, mode + 1 :]]
+    sides = [np.array(list(map(_lowest_beginning, side, level))) for side in beginnings]
+    return np.asarray(np.minimum(slope[:, mode] - level + sides[0] + sides[1], 0.0))
+
+
+@compiled
+def _lowest_beginning(slope: Array, off: float) -> float:
+    """Return min Σ (slope - off) over the beginnings of a chain, the one without values included.
+
+    Minus infinity where a sum is not finite.
+    """
+    running = 0.0
+    lowest = 0.0
+    for start in range(0, len(slope), _BEGINNING):
+        low, added = _lowest_sum(slope[start : start + _BEGINNING], off)
+        lowest = min(lowest, running + low)
+        running += added
+    return lowest if abs(running) < np.inf else -np.inf
 
 
 @compiled
