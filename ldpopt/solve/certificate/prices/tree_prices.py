@@ -163,12 +163,14 @@ def lowest_sums(slope: Array, level: Array, nodes: FromAbove, sign: int) -> Arra
     # nobody writes to takes no time.
     other = np.empty(slope.shape[-1] + 1)
     for trial, of_nodes in enumerate(slope):
+        # Before anything is added: sums of branches are known to the last bits of the rest alone.
+        of_nodes -= level[trial]
         if not nodes.is_as_numbered:
             _put_in_order(of_nodes, nodes.labels, other)
         if sign > 0:
-            result[trial] = _lowest_from_roots(of_nodes, level[trial], nodes.above)
+            result[trial] = _lowest_from_roots(of_nodes, nodes.above)
         else:
-            result[trial] = _lowest_from_leaves(of_nodes, level[trial], nodes.above, other)
+            result[trial] = _lowest_from_leaves(of_nodes, nodes.above, other)
     return result
 
 
@@ -182,7 +184,7 @@ def _put_in_order(slope: Array, order: Index, other: Array) -> None:
 
 
 @compiled
-def _lowest_from_roots(slope: Array, level: float, above: Index) -> float:
+def _lowest_from_roots(slope: Array, above: Index) -> float:
     """Return the lowest sum where a value is taken with all those above it; overwrites slopes."""
     # What is taken of the branches below a node is added to its slope. The last branch waits for
     # the next node, which is often the one above it: a sum that is written and read back at once,
@@ -191,7 +193,7 @@ def _lowest_from_roots(slope: Array, level: float, above: Index) -> float:
     target = 0
     of_roots = 0.0
     for node in range(len(slope), 0, -1):
-        whole = slope[node - 1] - level
+        whole = slope[node - 1]
         if target == node:
             whole += waiting
         elif target > 0:
@@ -205,13 +207,13 @@ def _lowest_from_roots(slope: Array, level: float, above: Index) -> float:
 
 
 @compiled
-def _lowest_from_leaves(slope: Array, level: float, above: Index, best: Array) -> float:
+def _lowest_from_leaves(slope: Array, above: Index, best: Array) -> float:
     """Return the lowest sum where a value is taken with all those below it; overwrites both."""
     best[:] = 0.0
     for node in range(len(slope), 0, -1):
         # All of a branch, whose slopes are added to that of its root, or the best of its branches.
         parent = above[node]
-        whole = slope[node - 1] - level
+        whole = slope[node - 1]
         best[parent] += whole if whole < best[node] else best[node]
         if parent > 0:
             slope[parent - 1] += whole
