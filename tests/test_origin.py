@@ -259,7 +259,10 @@ def test_no_point_is_nearer_to_the_minimum_than_its_gap_says(monkeypatch):
     assert np.mean(smallest) > 0.95
 
 
-def test_trials_of_a_stack_have_the_gaps_that_each_has_by_itself():
+@pytest.mark.parametrize("at_once", [1, 12, 1_000])
+def test_trials_of_a_stack_have_the_gaps_that_each_has_by_itself(at_once, monkeypatch):
+    """One by one, two at a time, and all together."""
+    monkeypatch.setattr("ldpopt.solve.certificate.certificate._AT_ONCE", at_once)
     rng = np.random.default_rng(15)
     problem = Problem(LeastSquares(), SIMPLEX)
     # Some are so far off that they have another origin, and some are not.
@@ -270,8 +273,24 @@ def test_trials_of_a_stack_have_the_gaps_that_each_has_by_itself():
     for trial in np.ndindex(4, 3):
         alone = certify(problem, targets[trial], points[trial]).gap
         assert gaps[trial] == pytest.approx(alone, rel=0, abs=ROUNDING)
-    # Doubles of the size of these targets are up to 16 apart.
+    # Doubles of 1e17 are 16 apart.
     assert np.all(gaps <= 1e-9)
+
+
+def test_a_trial_whose_numbers_are_lost_has_no_origin_and_the_others_have_theirs():
+    f = np.array([0.5, 0.25, 0.25])
+    # Times a weight of 1e160 the second estimate is beyond the doubles.
+    targets = np.array([[1e12, 1e12, 1e12], [1e160, 1e160, 1e160]])
+    problem = Problem(WeightedLeastSquares(np.full(3, 1e160)), SIMPLEX)
+    equations = origin.equations_of(problem, 3)
+    prices = np.full((2, 1), -1e172)
+    both = origin.restated(
+        problem, FrequencyEstimate(targets), np.tile(f, (2, 1)), equations, prices
+    )
+    alone = origin.restated(problem, FrequencyEstimate(targets[0]), f, equations, prices[0])
+    assert both.excess.tolist() == [float(alone.excess), np.inf]
+    assert both.loss.slope[0].tolist() == alone.loss.slope.tolist()
+    assert np.abs(alone.loss.slope).max() > 0
 
 
 def test_groups_that_are_missed_are_charged_with_the_price_of_each():
