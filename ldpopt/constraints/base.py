@@ -66,14 +66,14 @@ class Ball:
 class Row(NamedTuple):
     """lower <= a·f <= upper with coefficients a of shape (d,).
 
-    ``has_violation`` says that the set's violation is by how much a·f is outside. A class of a
-    user's may count it in another way.
+    ``measures_violation`` is whether the set's violation is by how much a·f is outside. A class of
+    a user may count it in another way.
     """
 
     coefficients: Array
     lower: float
     upper: float
-    has_violation: bool = False
+    measures_violation: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -455,7 +455,7 @@ class Linear(Polyhedron):
             # So a matrix of many rows is not made in order to count them.
             return super().row(d) if self.shape[0] == 1 else None
         (lower,), (upper,) = self.ends
-        return Row(self._vector, float(lower), float(upper), has_violation=True)
+        return Row(self._vector, float(lower), float(upper), measures_violation=True)
 
     def given_rows(self, d: int) -> LinearInequalities:
         """Return the rows."""

@@ -140,7 +140,7 @@ def _row_at(cut: Constraint, f: Array) -> _Row:
     """Return the side of a row that f is nearer to."""
     row = cut.row(f.shape[-1])
     assert row is not None  # slope_gap takes no other set without a ball
-    coefficients, lower, upper, has_violation = row
+    coefficients, lower, upper, measures_violation = row
     value = f @ coefficients
     below = value - lower
     above = upper - value
@@ -149,7 +149,7 @@ def _row_at(cut: Constraint, f: Array) -> _Row:
     distance = np.where(is_upper, above, below)
     is_active = np.isfinite(distance)
     sign = np.where(is_active, np.where(is_upper, 1.0, -1.0), 0.0)
-    violation = np.maximum(-below, -above) if has_violation else None
+    violation = np.maximum(-below, -above) if measures_violation else None
     return _Row(coefficients, sign, np.where(is_active, distance, 0.0), is_equation, violation)
 
 

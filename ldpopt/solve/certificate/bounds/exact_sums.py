@@ -62,13 +62,8 @@ def total(*parts: Array) -> tuple[float, float]:
     return result, float(_error(result, len(terms)))
 
 
-def product_total(first: Array, second: Array) -> tuple[float, float]:
-    """Return Σ first·second, and a bound of the error; NaN if not finite."""
-    return total(*two_product(first, second))
-
-
 def product_totals(first: Array, second: Array) -> tuple[Array, Array]:
-    """Return Σ first·second along the last axis of one shape, and bounds of the errors."""
+    """Return Σ first·second along the last axis of one shape, errors as ``column_totals``."""
     shape = first.shape[:-1]
     starts = np.arange(math.prod(shape) + 1) * first.shape[-1]
     totals = _line_totals(starts, first.ravel(), second.ravel(), np.zeros(len(starts) - 1))

@@ -145,28 +145,26 @@ def _pass_on(slope: Array, f: Array, price: float, level: float) -> None:
     three = float(before[2])
     four = float(before[3])
     for i in range(shortest):
-        after = _passed(one + (slope[i] - level), f[i], f[i + 1], price)
-        slope[i] += one - after
-        one = after
-        after = _passed(two + (second[i] - level), f_two[i], f_two[i + 1], price)
-        second[i] += two - after
-        two = after
-        after = _passed(three + (third[i] - level), f_three[i], f_three[i + 1], price)
-        third[i] += three - after
-        three = after
-        after = _passed(four + (fourth[i] - level), f_four[i], f_four[i + 1], price)
-        fourth[i] += four - after
-        four = after
+        one = _step(slope, f, i, one, level, price)
+        two = _step(second, f_two, i, two, level, price)
+        three = _step(third, f_three, i, three, level, price)
+        four = _step(fourth, f_four, i, four, level, price)
     # The last value gets what the one before it passes on, whichever part that is in.
     of_last = 0.0
     for part, passed_on in enumerate((one, two, three, four)):
         for i in range(starts[part] + shortest, starts[part + 1]):
-            after = _passed(passed_on + (slope[i] - level), f[i], f[i + 1], price)
-            slope[i] += passed_on - after
-            passed_on = after
+            passed_on = _step(slope, f, i, passed_on, level, price)
         if starts[part] < starts[part + 1]:
             of_last = passed_on
     slope[last] += of_last
+
+
+@inlined
+def _step(slope: Array, f: Array, i: int, before: float, level: float, price: float) -> float:
+    """Return what a value passes on, and add what it gets less that to its slope."""
+    after = _passed(before + (slope[i] - level), f[i], f[i + 1], price)
+    slope[i] += before - after
+    return after
 
 
 @inlined

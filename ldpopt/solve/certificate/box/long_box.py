@@ -60,9 +60,9 @@ def least_stake(formulation: Formulation, start: FrequencyEstimate, point: Array
 
     A convex loss is at least L(f) - g·f + ½ Σ m_v f_v² at 0, with curvatures m that hold between 0
     and f. So the bound is ½ Σ m_v f_v²: it needs no value of the loss, and does not vanish with the
-    slopes. Of a loss that is not convex it holds where all slopes are 0, and so is the gap of
-    its convex part, in any unit. None elsewhere, for short vectors, several, other losses, where
-    L(0) is infinite, and where the slopes are lost, as in ``vanishes``.
+    slopes. A loss that is not convex has a number only where all slopes are 0: then the gap of its
+    convex part is 0 as well, and any scale is right. None otherwise, for short vectors, several,
+    other losses, where L(0) is infinite, and where the slopes are lost, as in ``vanishes``.
     """
     if point.ndim > 1 or not is_long(start.d):
         return None

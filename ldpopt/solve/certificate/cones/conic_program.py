@@ -170,7 +170,7 @@ class ConicProgram:
         residual, error = self.residual(x, z)
         error = error + self.linear_error
         slack, slack_error = exact_sums.row_totals(self.matrix, -x, self.right)
-        products, product_error = exact_sums.product_total(z, slack)
+        products, product_error = map(float, exact_sums.product_totals(z, slack))
         product_error += float(np.abs(z) @ slack_error) * (1 + len(z) * EPS)
         apart = float(separable_rise(residual, error, x, box.lower, box.upper, curvature))
         value = products + product_error + apart
