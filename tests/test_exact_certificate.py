@@ -489,38 +489,50 @@ def whole_numbers(row):
 
 def choices_of_rows(d, lower, upper):
     """Every choice of up to d rows, each with one of its finite bounds."""
+    ends = [
+        list(dict.fromkeys(end for end in pair if math.isfinite(end)))
+        for pair in zip(lower, upper, strict=True)
+    ]
     for m in range(d + 1):
-        for chosen in itertools.combinations(range(len(lower)), m):
-            for sides in itertools.product((lower, upper), repeat=m):
-                pairs = [(i, side[i]) for i, side in zip(chosen, sides, strict=True)]
-                if all(math.isfinite(end) for _, end in pairs):
-                    yield pairs
+        for chosen in itertools.combinations(range(len(ends)), m):
+            for sides in itertools.product(*(ends[i] for i in chosen)):
+                yield list(zip(chosen, sides, strict=True))
 
 
 def polyhedron_minimiser(target, weights, matrix, lower, upper):
-    """The best of the feasible minimisers of all choices of active rows with one solution."""
-    d = len(target)
+    """The best of the feasible minimisers of all choices of active rows with one solution.
+
+    For rows C that hold with c it is f = f̃ + W⁻¹ Cᵀ y, where C W⁻¹ Cᵀ y = c - C f̃.
+    """
     matrix = [[Fraction(x) for x in row] for row in matrix]
+    turned = [[x / w for x, w in zip(row, weights, strict=True)] for row in matrix]
+    products = [[inner(row, other) for other in turned] for row in matrix]
+    heights = [inner(row, target) for row in matrix]
     best = None
     loss = squares(target, weights)
-    for pairs in choices_of_rows(d, lower, upper):
-        # [W Cᵀ; C 0] (f, -y) = (W f̃, c).
-        m = len(pairs)
-        system = []
-        for v in range(d):
-            unit = [weights[v] if v == u else Fraction(0) for u in range(d)]
-            system.append(unit + [matrix[i][v] for i, _ in pairs])
-        system += [matrix[i] + [Fraction(0)] * m for i, _ in pairs]
-        right = [weights[v] * target[v] for v in range(d)] + [Fraction(end) for _, end in pairs]
-        f = solved_system(system, right)
-        if f is None:
+    for pairs in choices_of_rows(len(target), lower, upper):
+        chosen = [i for i, _ in pairs]
+        system = [[products[i][k] for k in chosen] for i in chosen]
+        y = solved_system(system, [Fraction(end) - heights[i] for i, end in pairs])
+        if y is None:
             continue
-        f = f[:d]
         # Not all heights: most choices of rows leave one of the first.
-        heights = (sum(x * y for x, y in zip(row, f, strict=True) if x) for row in matrix)
-        if all(low <= x <= high for low, x, high in zip(lower, heights, upper, strict=True)):
+        reached = (
+            heights[j] + sum(products[j][i] * of_row for i, of_row in zip(chosen, y, strict=True))
+            for j in range(len(matrix))
+        )
+        if all(low <= x <= high for low, x, high in zip(lower, reached, upper, strict=True)):
+            moves = [
+                sum(a * turned[i][v] for i, a in zip(chosen, y, strict=True))
+                for v in range(len(target))
+            ]
+            f = [x + move for x, move in zip(target, moves, strict=True)]
             best = f if best is None else smallest(loss, [best, f])
     return best
+
+
+def inner(first, second):
+    return sum((x * y for x, y in zip(first, second, strict=True)), Fraction(0))
 
 
 def rows_of(constraints, d):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from ldpopt import FrequencyEstimate, Problem, certify, closed_form, losses, oracles
 from ldpopt.constraints import (
@@ -592,3 +592,26 @@ def test_the_end_of_a_domain_is_reached_relative_to_its_size(loss, epsilon):
     estimate = oracles.GRR(epsilon=epsilon, d=4).estimate([20, 13, 0, 12], 45)
     solution = Problem(loss, [SumsTo(1.0)]).solve(estimate, path="closed-form")
     assert solution.status == "optimal"
+
+
+@pytest.mark.parametrize("kind", ["binomial", "weighted", "weighted, own variances"])
+def test_responses_of_long_vectors_are_those_of_short_ones(kind):
+    """They are computed in parts, each with multipliers of its own or one for all."""
+    d = 300_001
+    rng = np.random.default_rng(8)
+    loss = losses.BinomialMLE() if kind == "binomial" else losses.GaussianMLE()
+    estimate = oracles.OUE(1.0, d).estimate(rng.binomial(1_000, 0.3, d), 1_000)
+    if kind == "weighted, own variances":
+        estimate = FrequencyEstimate(rng.normal(size=d), noise=rng.uniform(0.5, 2.0, d))
+    data = loss.data(estimate)
+    constants = loss.constants(estimate)
+    of_each = rng.normal(size=(1, d))
+    long = loss.response(of_each, tuple(array[None] for array in data), constants)
+    assert long.shape == (1, d)
+    for part in np.array_split(np.arange(d), 7):
+        pieces = tuple(array[None, part] for array in data)
+        assert_array_equal(loss.response(of_each[:, part], pieces, constants), long[:, part])
+    one = np.array([[0.25]])
+    of_one = loss.response(one, tuple(array[None] for array in data), constants)
+    same = loss.response(np.full((1, d), 0.25), tuple(array[None] for array in data), constants)
+    assert_array_equal(of_one, same)

@@ -310,3 +310,70 @@ def test_values_split_down_to_a_bound_are_at_the_bound(lower):
         f = solution.frequencies
         assert not ((f > 0) & (f < 1e-15)).any(), seed
         assert solution.status == "optimal", seed
+
+
+# --- splitting by slopes --------------------------------------------------------------------------
+
+
+def split_by_halving(slopes, lowest, highest, parents):
+    """The minimiser by 60 halvings; each time all sets that hold the parents are tried."""
+    d = len(parents)
+    sets = [np.array(bits, dtype=bool) for bits in itertools.product([0, 1], repeat=d)]
+    closed = [s for s in sets if all(parents[v] < 0 or s[parents[v]] for v in np.flatnonzero(s))]
+    low = np.full(d, lowest)
+    high = np.full(d, highest)
+    for _ in range(60):
+        middle = low + (high - low) / 2
+        above = np.zeros(d, dtype=bool)
+        for first, last in {*zip(low, high, strict=True)}:
+            block = (low == first) & (high == last)
+            at = slopes(middle)
+            # Of sets with the same sum the smallest.
+            best = min(closed, key=lambda s: (at[s & block].sum(), (s & block).sum()))
+            above |= best & block
+        low = np.where(above, middle, low)
+        high = np.where(above, high, middle)
+    return low + (high - low) / 2
+
+
+KINDS_OF_SLOPES = {
+    "squares": lambda t, place, weight: weight * (t - place),
+    "fourth powers": lambda t, place, weight: weight * (t - place) ** 3 + 1e-3 * (t - place),
+    "logarithms": lambda t, place, weight: weight - np.abs(place) / np.maximum(t, 1e-300),
+    "deviations": lambda t, place, weight: weight * np.sign(t - place),
+    "squares between bounds": lambda t, place, weight: np.where(
+        t >= 0.5, np.inf, np.where(t < 0.125, -np.inf, weight * (t - place))
+    ),
+}
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", KINDS_OF_SLOPES)
+def test_values_are_split_where_halving_splits_them(kind, seed):
+    rng = np.random.default_rng(seed)
+    parents = random_forest(rng, 6, roots=1 + seed % 2)
+    places = rng.normal(0.4, 0.4, (3, 6))
+    # No two sums of them are equal: a minimum of deviations is one vector.
+    weights = rng.uniform(0.5, 2.0, (3, 6))
+
+    def slopes(t):
+        return KINDS_OF_SLOPES[kind](t, places, weights)
+
+    ends = (np.zeros((3, 1)), np.ones((3, 1)))
+    split = closed_form.split_by_slopes(slopes, *ends, parents)
+    steepest = closed_form.STEEPEST_SLOPE
+    for trial in range(3):
+        expected = split_by_halving(
+            lambda t: np.clip(slopes(np.tile(t, (3, 1)))[trial], -steepest, steepest),  # noqa: B023
+            *(0.0, 1.0),
+            parents,
+        )
+        assert_allclose(split[trial], expected, rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("unit", [1e-320, 1e-300, 1.0, 1e150])
+def test_intervals_of_any_size_end(unit):
+    places = unit * np.array([[0.25, 0.5, 0.75]])
+    ends = (np.zeros((1, 1)), np.full((1, 1), unit))
+    split = closed_form.split_by_slopes(lambda t: t - places, *ends, np.array([-1, 0, 1]))
+    assert_allclose(split, np.full((1, 3), unit / 2), rtol=ROUNDING, atol=5e-324)

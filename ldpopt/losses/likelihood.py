@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
+from ldpopt.closed_form.parts import parts_of
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses.base import SeparableLoss
@@ -246,26 +247,33 @@ class BinomialMLE(_Likelihood):
         """
         floor, slope = constants
         share = data[0]
-        # The multiplier of P instead of f, and the sum of both roots times m.
-        m = mu / slope
-        total = 1 + m
-        # In place from here on: on long vectors fresh memory costs more than arithmetic.
-        root = share * (-4 * m)
-        root += total**2
-        np.maximum(root, 0.0, out=root)
-        np.sqrt(root, out=root)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            other = (total - root) / (2 * m) if np.any(total < 0) else None
-            root += total
-            probability = np.divide(2 * share, root, out=root)
-        if other is not None:
-            probability = np.where(total >= 0, probability, other)
-        # 0/0, where no report supports the value.
-        probability[np.isnan(probability)] = 0.0
-        # From P back to f.
-        probability -= floor
-        probability /= slope
-        return probability
+        result = np.empty(np.broadcast_shapes(mu.shape, share.shape))
+        for _, (multiplier, share_of_part, f) in parts_of(mu, share, result):
+            # The multiplier of P instead of f.
+            _root_of_slope(multiplier / slope, share_of_part, f)
+            # From P back to f.
+            f -= floor
+            f /= slope
+        return result
+
+
+def _root_of_slope(m: Array, share: Array, result: Array) -> None:
+    """Write P with m P² - (1 + m) P + c/n = 0 to an array."""
+    # The sum of both roots times m.
+    total = 1 + m
+    # In place from here on: on long vectors fresh memory costs more than arithmetic.
+    np.multiply(share, -4 * m, out=result)
+    result += total**2
+    np.maximum(result, 0.0, out=result)
+    np.sqrt(result, out=result)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        other = (total - result) / (2 * m) if np.any(total < 0) else None
+        result += total
+        np.divide(2 * share, result, out=result)
+    if other is not None:
+        np.copyto(result, other, where=total < 0)
+    # 0/0, where no report supports the value.
+    result[np.isnan(result)] = 0.0
 
 
 class MultinomialMLE(_Likelihood):

@@ -478,20 +478,24 @@ class GaussianMLE(SeparableLoss):
         constants: tuple[float, ...],
     ) -> Array:
         """Return (f̃ + a r)/(1 - b r), where r (2 - b r) = -μ."""
-        target = data[0]
         kappa, mean_a, _ = constants
-        a = mean_a * data[1] if len(data) > 1 else np.asarray(mean_a)
-        b = kappa * a
-        inside = 1 + b * mu
-        # By the root that does not cancel for small μ.
-        root = np.sqrt(np.maximum(inside, 0.0))
-        ratio = -mu / (1 + root)
-        # At the end of the domain 1 - b r is 0: there the other branch is taken.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            f = (target + a * ratio) / (1 - b * ratio)
-        # There the loss plus μ f is unbounded, on the side on which the variance grows.
-        beyond = np.copysign(np.inf, b)
-        return np.asarray(np.where(inside > 0, f, beyond))
+        result = np.empty(np.broadcast_shapes(mu.shape, data[0].shape))
+        for _, (multiplier, target, *relative, f) in parts_of(mu, *data, result):
+            a = mean_a * relative[0] if relative else mean_a
+            b = kappa * a
+            inside = 1 + b * multiplier
+            # By the root that does not cancel for small μ.
+            ratio = np.sqrt(np.maximum(inside, 0.0))
+            ratio += 1
+            np.divide(-multiplier, ratio, out=ratio)
+            # At the end of the domain 1 - b r is 0: there the other branch is taken.
+            with np.errstate(divide="ignore", invalid="ignore"):
+                np.multiply(a, ratio, out=f)
+                f += target
+                f /= 1 - b * ratio
+            # There the loss plus μ f is unbounded, on the side on which the variance grows.
+            np.copyto(f, np.copysign(np.inf, b), where=~(inside > 0))
+        return result
 
 
 def relative_roundings(ends: Array, target_ends: Array, a: Any, b: Any) -> float | None:
