@@ -433,6 +433,27 @@ def test_python_reads_counts_with_a_list_of_labels(tmp_path):
         read_counts(path)
 
 
+def test_python_reads_counts_of_files_with_the_labels_that_they_were_made_with(world):
+    perturb(world)
+    for name in ("counts.json", "counts.csv"):
+        ran("aggregate", world / "reports.parquet", "--out", world / name)
+        path = world / name
+        assert read_counts(path).estimate.labels is None
+        counted = read_counts(path, labels=LABELS)
+        assert counted.estimate.labels == tuple(LABELS)
+        assert read_counts(path, counted.header.oracle, n=2000).n == 2000
+        with pytest.raises(InvalidInputError, match="the same labels in another order"):
+            read_counts(path, labels=LABELS[::-1])
+        with pytest.raises(InvalidInputError, match="labels"):
+            read_counts(path, labels=LABELS[:-1])
+        with pytest.raises(InvalidInputError, match="epsilon"):
+            read_counts(path, oracles.OUE(1.0, len(LABELS)))
+        with pytest.raises(
+            InvalidInputError, match=r"n is 1999, but .* has counts of 2000 reports"
+        ):
+            read_counts(path, n=1999)
+
+
 @pytest.mark.parametrize("name", ["value", "label"])
 def test_every_reader_takes_both_names_of_a_column_of_values(name, tmp_path):
     path = tmp_path / "counts.csv"

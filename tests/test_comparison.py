@@ -11,7 +11,13 @@ import pytest
 
 import ldpopt
 from ldpopt import constraints, losses
-from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError, SolverError
+from ldpopt.errors import (
+    ImplausibleUnitWarning,
+    InfeasibleError,
+    InvalidInputError,
+    InvalidTypeError,
+    SolverError,
+)
 from ldpopt.studies import comparison
 from ldpopt.studies.comparison import CASES, compare_solvers
 from ldpopt.studies.comparison_rows import ComparisonRow, to_csv, to_json
@@ -310,3 +316,19 @@ def test_what_cannot_be_compared_is_said_before_any_solve(
     monkeypatch.setattr(comparison.Problem, "solve", solve)
     with pytest.raises((InvalidInputError, InvalidTypeError), match=message):
         ldpopt.compare(problems, vector, **options)
+
+
+def test_counts_for_frequencies_are_noticed_once_though_solves_are_quiet():
+    problem = ldpopt.Problem(
+        losses.LeastSquares(), [constraints.NonNegative(), constraints.SumsTo()]
+    )
+    with pytest.warns(ImplausibleUnitWarning) as noticed:
+        ldpopt.compare({"ours": problem}, [300.0, 200.0, 100.0], solvers=["CLARABEL"])
+    assert len(noticed) == 1
+
+
+def test_a_method_in_place_of_a_problem_is_named():
+    with pytest.raises(
+        InvalidTypeError, match="a method that returns frequencies is not a problem"
+    ):
+        ldpopt.compare(np.array([0.5, 0.5]), [0.5, 0.5])

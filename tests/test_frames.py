@@ -153,6 +153,14 @@ def test_a_series_of_polars_is_a_vector():
 ESTIMATE = FrequencyEstimate([0.5, 0.3, 0.2], labels=PETS)
 
 
+def test_labels_in_another_order_name_no_value_anew():
+    estimate = FrequencyEstimate([0.5, 0.3, 0.2], labels=["ape", "bee", "cat"])
+    assert estimate.labelled(["ape", "bee", "cat"]).top(1)[0].label == "ape"
+    assert estimate.labelled(["Affe", "Biene", "Katze"]).top(1)[0].label == "Affe"
+    with pytest.raises(InvalidInputError, match="these labels already, in another order"):
+        estimate.labelled(["cat", "bee", "ape"])
+
+
 def labelled(ape, bee, cat):
     """Return three numbers in another order than that of the estimate above."""
     return _pandas({"label": ["cat", "ape", "bee"], "count": [cat, ape, bee]})

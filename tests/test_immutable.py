@@ -606,3 +606,15 @@ def test_help_shows_what_a_constructor_takes():
     assert list(inspect.signature(oracles.OUE).parameters) == ["epsilon", "d"]
     assert inspect.signature(FrequencyEstimate).parameters["labels"].default is None
     assert not inspect.signature(NonNegative).parameters
+
+
+def test_solutions_whose_multipliers_were_read_are_copied_and_sent():
+    problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0)])
+    solution = problem.solve([0.7, 0.4, -0.1])
+    read = dict(solution.duals)
+    with pytest.raises(TypeError):
+        solution.duals["SumsTo"] = 0.0
+    for again in (copy.deepcopy(solution), pickle.loads(pickle.dumps(solution))):
+        assert again.duals.keys() == read.keys()
+        assert_array_equal(again.frequencies, solution.frequencies)
+        assert again.certificate.gap == solution.certificate.gap

@@ -9,7 +9,12 @@ import sympy as sp
 
 import ldpopt
 from ldpopt import constraints, losses, oracles, priors
-from ldpopt.errors import InvalidInputError, MissingPackageError, UnsupportedProblemError
+from ldpopt.errors import (
+    InvalidInputError,
+    InvalidTypeError,
+    MissingPackageError,
+    UnsupportedProblemError,
+)
 from ldpopt.solve.certificate.polyhedra import polyhedron
 from ldpopt.solve.kkt.notation import Names, V
 from ldpopt.solve.kkt.of_losses import X, loss_form
@@ -373,3 +378,10 @@ def test_without_sympy_there_is_a_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "sympy", None)
     with pytest.raises(MissingPackageError, match=r"ldpopt\[formulas\]"):
         ldpopt.Problem(losses.LeastSquares(), SIMPLEX).kkt()
+
+
+def test_residuals_are_those_of_a_solution():
+    simplex = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+    conditions = ldpopt.Problem(losses.LeastSquares(), simplex).kkt()
+    with pytest.raises(InvalidTypeError, match="takes a solution, as"):
+        conditions.residuals(np.array([0.5, 0.5]))

@@ -615,3 +615,11 @@ def test_responses_of_long_vectors_are_those_of_short_ones(kind):
     of_one = loss.response(one, tuple(array[None] for array in data), constants)
     same = loss.response(np.full((1, d), 0.25), tuple(array[None] for array in data), constants)
     assert_array_equal(of_one, same)
+
+
+def test_a_value_without_reports_has_the_second_root_from_a_negative_sum_on():
+    """-log(1 - P) + m P is least at 1 - P = -1/m, which is P = 1/3 at m = -1.5."""
+    floor, slope = (0.25, 0.25)
+    share = np.array([[0.0, 1e-9]])
+    f = losses.BinomialMLE().response(np.array([[-1.5 * slope]]), (share,), (floor, slope))
+    assert_allclose(f, (1 / 3 - floor) / slope, rtol=1e-6)

@@ -18,7 +18,12 @@ from ldpopt.constraints import (
     Unimodal,
 )
 from ldpopt.constraints.base import LinearInequalities, Polyhedron
-from ldpopt.errors import FunctionError, InvalidInputError, InvalidTypeError
+from ldpopt.errors import (
+    FunctionError,
+    InvalidInputError,
+    InvalidTypeError,
+    UnsupportedProblemError,
+)
 from ldpopt.losses import LeastSquares
 from ldpopt.losses.base import SeparableLoss
 from ldpopt.solve.programs.solvers import DEFAULT_SOLVER
@@ -118,7 +123,7 @@ def test_a_loss_whose_parts_do_not_fit_is_refused_before_any_solve(name, part, m
             Caps,
             "rows",
             lambda self, d: LinearInequalities(np.eye(d), np.zeros(d), np.full(d, np.nan)),
-            "none of them NaN",
+            "a bound that is NaN: where there is no bound it is -inf or inf",
         ),
         (
             Within,
@@ -415,3 +420,30 @@ def test_classes_of_the_library_state_what_they_stated():
     # Margins add up tables in a way of their own, and are disjoint groups all the same.
     assert Margins((2, 2), 0, [0.5, 0.5]).disjoint_groups(4) is not None
     assert Margins((2, 2), 0, [0.5, 0.5]).margins.shape == (2, 2)
+
+
+@pytest.mark.parametrize("matrix", [np.eye(4)[:1], np.eye(4)], ids=["one row", "rows"])
+def test_rows_of_dense_matrices_are_made_sparse(matrix):
+    class Dense(Polyhedron):
+        def rows(self, d):
+            return LinearInequalities(
+                matrix, np.full(len(matrix), -np.inf), np.full(len(matrix), 0.5)
+            )
+
+    solution = Problem(LeastSquares(), [*SIMPLEX, Dense()]).solve([0.75, 0.25, 0.25, 0.0])
+    assert_allclose(solution.frequencies, [0.5, 0.25, 0.25, 0.0], rtol=0, atol=SOLVER["CLARABEL"])
+    assert solution.status == "optimal"
+
+
+def test_rows_of_another_width_are_named_before_what_they_measure():
+    class Wide(Polyhedron):
+        def rows(self, d):
+            return LinearInequalities(np.eye(d + 1), np.zeros(d + 1), np.ones(d + 1))
+
+    with pytest.raises(InvalidInputError, match=r"have a matrix of shape \(5, 5\) and bounds"):
+        Problem(LeastSquares(), [*SIMPLEX, Wide()]).solve(START)
+
+
+def test_a_sum_over_values_without_a_formula_says_so():
+    with pytest.raises(UnsupportedProblemError, match="states no formula of its slope"):
+        Problem(Quartic(), SIMPLEX).kkt()

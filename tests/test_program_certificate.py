@@ -35,6 +35,7 @@ from ldpopt.solve.certificate.cones.dual_cones import (
 )
 from ldpopt.solve.certificate.cones.open_variables import ranges_below
 from ldpopt.solve.certificate.cones.ranges import Cut, _System, propagate
+from tests.tolerances import CERTIFIED
 
 DIGITS = 40
 exact = mpmath.mpf
@@ -646,6 +647,31 @@ def test_variables_that_go_on_for_ever_do_no_harm():
         assert certificate.is_optimal(), (objective, certificate)
         wrong = {x: x.value + 0.1, free: free.value + 0.1, above: above.value + 10}
         assert not certify_program(problem, wrong).is_optimal()
+
+
+@pytest.mark.parametrize("matrix", [np.diag([1.0, -1e-11]), np.diag([1.0, -1.0])])
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_a_saddle_is_no_minimum_whatever_cvxpy_believes(matrix, is_turned):
+    turn = np.array([[0.6, 0.8], [-0.8, 0.6]]) if is_turned else np.eye(2)
+    w = cp.Variable(2)
+    form = cp.quad_form(w, cp.psd_wrap(turn @ matrix @ turn.T))
+    saddle = cp.Problem(cp.Minimize(form), [w >= -1e6, w <= 1e6])
+    certificate = certify_program(saddle, {w: [0.0, 0.0]})
+    assert certificate.gap == np.inf
+    assert "not positive semidefinite" in certificate.reason
+    assert not certificate.is_optimal(1.0)
+
+
+@pytest.mark.parametrize("rank", [1, 3, 6])
+def test_a_product_of_matrices_is_semidefinite_but_for_rounding(rank):
+    rng = np.random.default_rng(rank)
+    factor = rng.normal(size=(6, rank))
+    w = cp.Variable(6)
+    covariance = cp.psd_wrap(factor @ factor.T)
+    problem = cp.Problem(cp.Minimize(cp.quad_form(w, covariance)), [w >= 0, cp.sum(w) == 1])
+    problem.solve(solver="CLARABEL", tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
+    # Of rank 1 the minimum is nearly 0, and no gap is small beside it.
+    assert certify_program(problem).gap < CERTIFIED
 
 
 def test_refusals_say_why():

@@ -1,5 +1,7 @@
 """What solvers are given: units that fit, and the same numbers as cvxpy's for every estimate."""
 
+import warnings
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -513,3 +515,15 @@ def test_few_small_values_have_a_unit_of_their_own():
     # Of seven values 2⁻¹⁰ is below 2⁻⁶/d; of a hundred it is a usual frequency.
     assert (unit_of_size(2.0**-10, 7), unit_of_size(1.5 * 2.0**-10, 7)) == (2.0**-10, 2.0**-10)
     assert (unit_of_size(2.0**-10, 100), unit_of_size(0.0, 7), unit_of_size(0.5, 7)) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("exponent", [-154, -157, -160])
+def test_totals_whose_squares_vanish_are_no_error(exponent):
+    total = 10.0**exponent
+    problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(total)])
+    with warnings.catch_warnings():
+        # Squares of such numbers are none: the status may say so.
+        warnings.simplefilter("ignore", LdpoptWarning)
+        solution = problem.solve([0.5 * total, 0.3 * total, 0.25 * total])
+    assert np.isfinite(solution.frequencies).all()
+    assert_allclose(solution.frequencies.sum(), total, rtol=1e-12)

@@ -65,6 +65,8 @@ class Aggregate:
         more.
     refinement
         What a second pass over the same reports gave; None where there was none.
+    labels
+        The labels of the values, which the estimate then has; None where they are not known.
     """
 
     header: Header
@@ -75,6 +77,7 @@ class Aggregate:
     files: dict[str, int] = field(default_factory=dict)
     parts: list[str] = field(default_factory=list)
     refinement: Refinement | None = None
+    labels: Sequence[str] | None = None
 
     def __repr__(self) -> str:
         parts = [counted(self.n, "report"), repr(self.header.oracle)]
@@ -90,7 +93,7 @@ class Aggregate:
 
         Raises an error if no report was counted.
         """
-        raw = self.header.oracle.estimate(self.counts, self.n)
+        raw = self.header.oracle.estimate(self.counts, self.n, labels=self.labels)
         if self.refinement is None:
             return raw
         return self.refinement.estimate(self.header.oracle, self.n, raw)

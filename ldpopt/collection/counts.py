@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,15 +114,16 @@ def read_counts(
     path
         The file; a plain CSV file has the columns ``value`` (or ``label``) and ``count``.
     oracle, labels, n
-        The protocol, the labels of the domain (by default the numbers from 0) and the number of
-        reports, which a plain CSV does not state. Where all reports support the same number of
-        values (GRR, subset selection) n follows from the counts.
+        The protocol, the labels of the domain (by default the numbers from 0), which the estimate
+        then has, and the number of reports. A plain CSV does not state them; those that another
+        file states must be the same. Where all reports support the same number of values (GRR,
+        subset selection) n follows from the counts.
 
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If the file is not what it should be, a value is missing, twice or not in the domain, or n
-        is unknown.
+        If the file is not what it should be, a value is missing, twice or not in the domain, n is
+        unknown, or the file states another protocol, other labels or another n.
 
     Examples
     --------
@@ -140,14 +142,16 @@ def read_counts(
         raise InvalidInputError(f"{path} is empty")
     if path.suffix.lower() == ".json":
         record = _record(path, text)
-        return _from_record(path, record, record.get("counts"))
+        result = _from_record(path, record, record.get("counts"))
+        return _agreeing(path, result, oracle, labels, n)
     lines = text.split("\n")
     if lines[0].startswith(OLD_MARKS) or headed(names_in(lines[0], path)):
         stated = parsed_header(names_in(lines[0], path), path)
         record = _checked_record(path, stated, text)
         # Written without labels: a value is its number.
         numbers = Labels(Header.from_record(record, str(path)).oracle.d)
-        return _from_record(path, record, _column(path, lines, numbers))
+        result = _from_record(path, record, _column(path, lines, numbers))
+        return _agreeing(path, result, oracle, labels, n)
     if oracle is None:
         raise InvalidInputError(
             f"{path} does not say which oracle made its counts: give all of --oracle, "
@@ -158,7 +162,29 @@ def read_counts(
     if n is None:
         # Python's integers: sums of large counts leave 64 bits.
         n = _number_of_reports(path, oracle, sum(counts.tolist()))
-    return Aggregate(Header(oracle, domain.fingerprint), counts, n)
+    return Aggregate(Header(oracle, domain.fingerprint), counts, n, labels=domain.texts)
+
+
+def _agreeing(
+    path: Path,
+    result: Aggregate,
+    oracle: FrequencyOracle | None,
+    labels: Labels | Sequence[str] | None,
+    n: int | None,
+) -> Aggregate:
+    """Return counts with their labels, once what was given is what the file states itself."""
+    header = result.header
+    if oracle is not None:
+        Header(oracle, header.labels).agree(header, "oracle=", str(path))
+    if n is not None and n != result.n:
+        raise InvalidInputError(f"n is {n}, but {path} has counts of {result.n} reports")
+    if labels is None:
+        return result
+    domain = _domain(labels, header.oracle.d)
+    # A file of numbers has no labels to compare.
+    if domain.texts is not None and header.labels is not None:
+        Header(header.oracle, domain.fingerprint).agree(header, "labels=", str(path), domain.texts)
+    return replace(result, labels=domain.texts)
 
 
 def _domain(labels: Labels | Sequence[str] | None, d: int) -> Labels:

@@ -42,12 +42,20 @@ class LinearInequalities:
 
     An equality has lower == upper. ``matrix`` is (m, d) and sparse, and so is ``auxiliary``,
     (m, k), for sets that take many rows in f alone and few with more variables; None without them.
+    A dense array is made sparse.
     """
 
     matrix: Any
     lower: Array
     upper: Array
     auxiliary: Any = None
+
+    def __post_init__(self) -> None:
+        for name in ("matrix", "auxiliary"):
+            if isinstance(getattr(self, name), np.ndarray):
+                from scipy import sparse  # slow to import, as everywhere in this folder
+
+                object.__setattr__(self, name, sparse.csr_array(getattr(self, name)))
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,8 @@ class Near(Constraint):
 
     Notes
     -----
-    A violation is how much larger than the radius the distance is; with ``"kl"`` in units of the
+    With ``inf`` the set is the box whose bounds are the doubles next to reference ± radius. A
+    violation is how much larger than the radius the distance is; with ``"kl"`` in units of the
     divergence, and where f is negative at least its distance from 0.
 
     Examples

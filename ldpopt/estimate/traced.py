@@ -383,12 +383,12 @@ class TracedFrequencies(Immutable):
         return values.copy() if copy else values
 
     def labelled(self, labels: Sequence[str]) -> Self:
-        """Return the same estimate with other names of its values.
+        """Return the same estimate with other names of its values, in the order of the values.
 
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            If they are not d names.
+            If they are not d names, or those that the values have, in another order.
 
         Examples
         --------
@@ -397,6 +397,11 @@ class TracedFrequencies(Immutable):
         'cat'
         """
         names = checked_labels(labels, self.d)
+        if self.labels not in (None, names) and sorted(self.labels) == sorted(names):
+            raise InvalidInputError(
+                "the values have these labels already, in another order: each would get the name "
+                "of another one. Numbers of an estimate with labels go by them wherever they stand"
+            )
         ancestor = None if self._ancestor is None else self._ancestor.labelled(names)
         return self._altered(labels=names, _ancestor=ancestor)
 

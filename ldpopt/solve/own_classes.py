@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ldpopt.adjustable import is_from_outside
 from ldpopt.constraints import Constraint
+from ldpopt.constraints.base import LinearInequalities
 from ldpopt.errors import InvalidInputError, users_code
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
@@ -77,14 +78,19 @@ def _check_loss(loss: Loss, start: FrequencyEstimate) -> None:
 
 def _check_constraint(constraint: Constraint, d: int) -> None:
     """Raise an error unless the violation and the rows of a user's class have their shapes."""
+    # First the rows: the violation may be theirs.
+    with users_code(f"the rows of {constraint!r}"):
+        rows = constraint.rows(d)
+    if rows is not None:
+        _require_rows(constraint, rows, d)
     with users_code(f"the violation of {constraint!r}"):
         violation = np.asarray(constraint.violation(np.full(d, 1 / d)))
     _require_numbers(constraint, "violation", violation, ())
-    with users_code(f"the rows of {constraint!r}"):
-        rows = constraint.rows(d)
-        sides = [] if rows is None else [np.shape(rows.lower), np.shape(rows.upper)]
-    if rows is None:
-        return
+
+
+def _require_rows(constraint: Constraint, rows: LinearInequalities, d: int) -> None:
+    """Raise an error unless rows and their bounds have their shapes, and no bound is NaN."""
+    sides = [np.shape(rows.lower), np.shape(rows.upper)]
     if rows.matrix.shape[1] != d or sides != [rows.matrix.shape[:1]] * 2:
         raise InvalidInputError(
             f"the rows of {constraint!r} have a matrix of shape {rows.matrix.shape} and bounds of "

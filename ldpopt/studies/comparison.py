@@ -36,6 +36,7 @@ from ldpopt.losses import (
 from ldpopt.oracles import GRR, OUE
 from ldpopt.oracles.base import FrequencyOracle
 from ldpopt.printable import counted
+from ldpopt.solve.implausible_unit import warn_of_unit
 from ldpopt.solve.problem import Problem
 from ldpopt.solve.programs.solvers import SOLVERS, installed, installed_solvers
 from ldpopt.solve.solution import Solution
@@ -251,6 +252,8 @@ def comparing(
             raise type(error)(f"the problem {name!r}: {error}") from None
         if plan.path is None:
             raise InvalidInputError(f"the problem {name!r}: {plan.reason}")
+        # The solves are quiet, since what they warn of is a column.
+        warn_of_unit(problem.at(start), start)
     return (
         row
         for name, problem in named.items()
@@ -291,8 +294,11 @@ def _named_problems(what: Any) -> dict[str, Problem]:
     named: dict[str, Problem] = {}
     for name, problem in items:
         if not isinstance(problem, Problem):
-            is_name = isinstance(problem, str)
-            remedy = ": that of a method is METHODS[name].problem" if is_name else ""
+            remedy = ""
+            if isinstance(problem, str):
+                remedy = ": that of a method is METHODS[name].problem"
+            elif isinstance(problem, np.generic | np.ndarray):
+                remedy = ", a number: a method that returns frequencies is not a problem"
             raise InvalidTypeError(f"compare takes problems, got {problem!r}{remedy}")
         if name in named:
             raise InvalidInputError(

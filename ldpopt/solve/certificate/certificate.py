@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
@@ -181,8 +182,8 @@ class Certificate:
         Cvxpy's constraints have what cvxpy calls the dual value, which is positive where an upper
         bound holds. A name that occurs again gets a number: "Linear 2".
         """
-        duals: Mapping[str, Any] = self._multipliers.duals
-        return duals
+        # Locked here, where it is read: what is kept can be copied and sent.
+        return MappingProxyType(self._multipliers.duals)
 
     def is_optimal(self, tol: float = 1e-9, *, relative: bool = False) -> bool:
         """Return whether gap <= tol and violation <= tol in every trial.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,7 @@ Array = NDArray[np.float64]
 
 def by_name(
     formulation: Formulation, start: FrequencyEstimate, explanation: Explanation
-) -> Mapping[str, Any]:
+) -> dict[str, Any]:
     """Return how fast the minimum rises with the bounds of each constraint, by its name.
 
     What a loss or a divergence keeps at the end of its domain has no multiplier: nobody stated it.
@@ -44,7 +42,7 @@ def by_name(
             result[name] = rest.take_bounds(*box)
         else:
             result[name] = rest.take_rows(constraint, d)
-    return MappingProxyType(result)
+    return result
 
 
 class _Rest:

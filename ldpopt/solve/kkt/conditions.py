@@ -11,7 +11,7 @@ import sympy as sp
 from numpy.typing import NDArray
 
 from ldpopt.constraints import Constraint
-from ldpopt.errors import InvalidInputError, UnsupportedProblemError
+from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
 from ldpopt.solve.certificate.duals import names_of
 from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.kkt.evaluation import Numbers
@@ -156,6 +156,11 @@ class KKT:
         >>> residuals.largest < 1e-12
         True
         """
+        if not isinstance(solution, Solution):
+            raise InvalidTypeError(
+                f"residuals takes a solution, as problem.solve returns it, got a "
+                f"{type(solution).__name__}"
+            )
         f = solution.frequencies
         # The conditions of a stack would be those of its vectors, one by one.
         if f.ndim != 1:

@@ -149,10 +149,12 @@ def loss_form(loss: Loss, names: Names) -> LossForm:
     Raises
     ------
     UnsupportedProblemError
-        If it is no sum over values, or not convex.
+        If it is no sum over values, or not convex, or its formula is not known.
     """
     # Either the derivative by f_v has other values in it, or it decides nothing.
     reason = "it is no sum over values" if loss.convex else "it is not convex"
+    if loss.convex and loss.adds_over_values:
+        reason = "a loss of your own states no formula of its slope"
     raise UnsupportedProblemError(
         f"{loss!r} has no conditions value by value: {reason}. The multipliers of a solution are "
         "in solution.duals, and its certificate covers "

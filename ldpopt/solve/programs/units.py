@@ -26,6 +26,9 @@ Array = NDArray[np.float64]
 # Units up to 2⁴ apart are left as they are: solvers equilibrate such differences themselves.
 _WORTHWHILE = 4
 
+# A power of two beyond this is no double.
+_FARTHEST = 1000.0
+
 # Steps of least squares for the logarithms, which settle within a few dozen.
 _STEPS = 200
 
@@ -150,7 +153,7 @@ def balanced(
     largest = float(np.max(sizes, initial=0.0))
     objective = 0.0
     if with_objective and largest > 0:
-        objective = -float(np.round(np.log2(largest)))
+        objective = float(np.clip(-np.round(np.log2(largest)), -_FARTHEST, _FARTHEST))
     farthest = float(np.max(np.abs(exponents)))
     if max(farthest, abs(objective)) <= _WORTHWHILE:
         return None

@@ -36,6 +36,10 @@ Array = NDArray[np.float64]
 # Largest order of a matrix P whose smallest eigenvalue is worth a factorisation.
 _DENSE = 1500
 
+# How much of its trace a form may be indefinite by, in roundings per variable: products of matrices
+# are rounded, and this covers what their proof takes itself.
+_SEMIDEFINITE = 8
+
 # Clarabel's own limit of 200 is met by steep exponential cones that it solves in 300.
 _ITERATIONS = 500
 
@@ -121,6 +125,25 @@ class ConicProgram:
             np.asarray(data["b"], dtype=np.float64),
             Cones.of(data["dims"]),
         )
+
+    @cached_property
+    def is_convex(self) -> bool:
+        """Whether P is proved to be positive semidefinite but for rounding of its entries.
+
+        cvxpy takes the user's word, and eigenvalues a little below 0, for that. Of a larger form
+        than ``_DENSE`` only a dominant diagonal is a proof, and else it is taken too.
+        """
+        if self.quadratic is None:
+            return True
+        diagonal = np.asarray(self.quadratic.diagonal())
+        sizes = np.asarray(abs(self.quadratic).sum(axis=0)).ravel()
+        rounding = _SEMIDEFINITE * (len(diagonal) + 2) * EPS * float(np.abs(diagonal).sum())
+        if np.all(diagonal + rounding >= sizes - np.abs(diagonal)):
+            return True
+        used = np.flatnonzero(np.diff(self.quadratic.indptr))
+        if len(used) > _DENSE:
+            return bool(np.all(diagonal >= 0))
+        return surely_positive(self.quadratic[used][:, used].toarray(), -rounding)
 
     @cached_property
     def curvature(self) -> Array:

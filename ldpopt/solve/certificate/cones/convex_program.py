@@ -71,6 +71,11 @@ _LARGE_COEFFICIENT = 2.0**8
 # Entries below this may be 0 but for a solver's tolerance, which says nothing about units.
 _NOTHING = 1e-7
 
+_INDEFINITE = (
+    "a quadratic form of the objective is not positive semidefinite, whatever cvxpy takes it for: "
+    "nothing bounds the objective from below"
+)
+
 _VANISHES = (
     "the objective's terms vanish below the smallest doubles: state it in another unit, or the "
     "variables"
@@ -430,6 +435,8 @@ def _bounded_by_program(
     if compiled is None:
         return _with(nothing, gap=0.0, bound=nothing.value, scale=abs(nothing.value))
     program, unit = _in_own_unit(compiled.program)
+    if not program.is_convex:
+        return _with(nothing, reason=_INDEFINITE)
     # The point's value in the program's units.
     offset = compiled.offset / unit
     own_value = sign * nothing.value / unit
