@@ -619,7 +619,8 @@ def test_responses_of_long_vectors_are_those_of_short_ones(kind):
 
 def test_a_value_without_reports_has_the_second_root_from_a_negative_sum_on():
     """-log(1 - P) + m P is least at 1 - P = -1/m, which is P = 1/3 at m = -1.5."""
-    floor, slope = (0.25, 0.25)
+    floor = 0.25
+    slope = 0.25
     share = np.array([[0.0, 1e-9]])
     f = losses.BinomialMLE().response(np.array([[-1.5 * slope]]), (share,), (floor, slope))
     assert_allclose(f, (1 / 3 - floor) / slope, rtol=1e-6)
