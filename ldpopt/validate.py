@@ -253,17 +253,23 @@ def vector(what: str, values: ArrayLike) -> NDArray[np.float64]:
     return result
 
 
+_SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
+
+
 def positive_vector(what: str, values: ArrayLike) -> NDArray[np.float64]:
-    """Return positive and finite float64 values of shape (d,), d >= 1."""
+    """Return positive and finite float64 values of shape (d,), d >= 1; none may be subnormal."""
     result: NDArray[np.float64] = array(what, numbers_of(values)).astype(np.float64)
     if result.ndim != 1 or not result.size:
         raise InvalidInputError(f"{what} must have shape (d,), got shape {result.shape}")
     # Negated, so that NaN counts as wrong.
-    is_wrong = ~((result > 0) & np.isfinite(result))
+    is_wrong = ~((result >= _SMALLEST_NORMAL) & np.isfinite(result))
     if is_wrong.any():
         at = first(is_wrong)
+        # What so small a number is multiplied by vanishes, or has a digit or two.
+        has_lost = 0 < result[at] < _SMALLEST_NORMAL
+        remedy = ", where doubles have lost their digits" if has_lost else ""
         raise InvalidInputError(
-            f"{what} must be positive and finite, found {result[at]:g} at {where(at)}"
+            f"{what} must be positive and finite, found {result[at]:g} at {where(at)}{remedy}"
         )
     return result
 

@@ -779,3 +779,11 @@ def test_the_rounding_of_a_binomial_gradient_near_certainty_is_covered():
             chance = floor + slope * Fraction(float(value))
             exact = -slope * (share / chance - (1 - share) / (1 - chance))
             assert abs(Fraction(float(number)) - exact) <= Fraction(float(error))
+
+
+@pytest.mark.parametrize("weight", [5e-324, 1e-310])
+def test_subnormal_weights_are_refused(weight):
+    """Products with them vanish: a wrong point had a gap of 0."""
+    with pytest.raises(InvalidInputError, match="at index 1, where doubles have lost their digits"):
+        losses.WeightedLeastSquares([1.0, weight])
+    assert losses.WeightedLeastSquares([1.0, 3e-308]).weights[1] == 3e-308
