@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ldpopt import FrequencyEstimate, Problem, constraints, losses
-from ldpopt.errors import InfeasibleError, InvalidInputError
+from ldpopt.errors import InfeasibleError, InvalidInputError, LdpoptWarning
 from ldpopt.estimate.noise import Noise
 from ldpopt.priors import NPMLE, Mixture, binning
 from ldpopt.solve import feasibility
@@ -121,3 +121,24 @@ def test_totals_that_differ_by_their_rounding_do_not_conflict():
     feasibility.require_feasible([sums, rounded, positive], 3)
     with pytest.raises(InfeasibleError, match="these conflict"):
         feasibility.require_feasible([sums, constraints.SumsTo(7e11), positive], 3)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        [constraints.NonNegative(), constraints.SumsTo(1.0)],
+        [constraints.Bounds(0.0, 1.0)],
+        [constraints.SumsTo(1.0)],
+    ],
+    ids=["simplex", "bounds", "total"],
+)
+@pytest.mark.parametrize("size", [1e155, 1e200, 1e300])
+def test_where_the_loss_itself_is_no_double_nothing_is_called_optimal(where, size):
+    """Its slopes are numbers, beside which a gap may look small."""
+    problem = Problem(losses.LeastSquares(), where)
+    with pytest.warns(LdpoptWarning, match="the solution is inaccurate"):
+        alone = problem.solve([size, 0.0, 0.0])
+    with pytest.warns(LdpoptWarning, match="the solution is inaccurate"):
+        stack = problem.solve([[size, 0.0, 0.0], [0.5, 0.25, 0.0]])
+    assert alone.status == stack.status == "inaccurate"
+    assert problem.solve([1e140, 0.0, 0.0]).status == "optimal"

@@ -67,6 +67,10 @@ Array = NDArray[np.float64]
 # Values of a long vector that are looked at before all of them.
 _SOME = 4096
 
+# Where slopes times frequencies sum to more, the loss itself, a square say, may be no double: then
+# nothing is small beside it.
+_HUGE = 1e150
+
 
 class Judgement(NamedTuple):
     """The status of a point, and why it is not optimal; the reason is empty if it is."""
@@ -102,7 +106,8 @@ def judge(
         reasons.append(f"{worst} is violated by {_largest(violation):.2g}")
     bound = _bound(formulation, start, point, plan, accuracy, quick)
     # This test comes first: it passes almost always, and spares the loss's value.
-    if not is_within(bound.gap, bound.terms, tolerances.gap):
+    is_small = is_within(bound.gap, bound.terms, tolerances.gap)
+    if not is_small or np.any(bound.terms > _HUGE):
         reasons += _doubts(formulation, start, point, bound, tolerances.gap)
     # Solvers often stop short of tolerances that are tighter than these: a small gap proves the
     # point whatever they say of it. That of a convex part alone does not.
