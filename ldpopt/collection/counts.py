@@ -175,15 +175,17 @@ def _agreeing(
     """Return counts with their labels, once what was given is what the file states itself."""
     header = result.header
     if oracle is not None:
-        Header(oracle, header.labels).agree(header, "oracle=", str(path))
+        Header(oracle, header.labels).agree(header, "the given oracle", str(path))
     if n is not None and n != result.n:
-        raise InvalidInputError(f"n is {n}, but {path} has counts of {result.n} reports")
+        raise InvalidInputError(f"n or --n is {n}, but {path} has counts of {result.n} reports")
     if labels is None:
         return result
     domain = _domain(labels, header.oracle.d)
     # A file of numbers has no labels to compare.
     if domain.texts is not None and header.labels is not None:
-        Header(header.oracle, domain.fingerprint).agree(header, "labels=", str(path), domain.texts)
+        Header(header.oracle, domain.fingerprint).agree(
+            header, "the list of labels", str(path), domain.texts
+        )
     return replace(result, labels=domain.texts)
 
 
