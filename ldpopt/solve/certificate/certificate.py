@@ -182,8 +182,10 @@ class Certificate:
         Cvxpy's constraints have what cvxpy calls the dual value, which is positive where an upper
         bound holds. A name that occurs again gets a number: "Linear 2".
         """
-        # Locked here, where it is read: what is kept can be copied and sent.
-        return MappingProxyType(self._multipliers.duals)
+        duals: Mapping[str, Any] = self._multipliers.duals
+        # Locked here, where it is read: what is kept can be copied and sent. A composition has an
+        # array of them.
+        return MappingProxyType(duals) if isinstance(duals, dict) else duals
 
     def is_optimal(self, tol: float = 1e-9, *, relative: bool = False) -> bool:
         """Return whether gap <= tol and violation <= tol in every trial.
