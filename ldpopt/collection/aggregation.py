@@ -96,7 +96,8 @@ class Aggregate:
         raw = self.header.oracle.estimate(self.counts, self.n, labels=self.labels)
         if self.refinement is None:
             return raw
-        return self.refinement.estimate(self.header.oracle, self.n, raw)
+        estimate = self.refinement.estimate(self.header.oracle, self.n, raw)
+        return estimate if self.labels is None else estimate.labelled(self.labels)
 
 
 def aggregate(

@@ -72,8 +72,8 @@ _LARGE_COEFFICIENT = 2.0**8
 _NOTHING = 1e-7
 
 _INDEFINITE = (
-    "a quadratic form of the objective is not positive semidefinite, whatever cvxpy takes it for: "
-    "nothing bounds the objective from below"
+    "nothing proves a quadratic form of the objective positive semidefinite, whatever cvxpy takes "
+    "it for: without that a tangent is no lower bound"
 )
 
 _VANISHES = (
