@@ -60,14 +60,8 @@ def within_groups(loss: Callable[[], PosteriorMean], groups: Sets | NamedSets) -
         sums = _by_precision(vector, members, of_prior)
         return Problem(fitted, [NonNegative(), GroupTotals(rows, sums)])
 
-    def minimise(estimate: FrequencyEstimate) -> Array:
-        result = np.empty_like(estimate.frequencies)
-        for trial in np.ndindex(result.shape[:-1]):
-            result[trial] = stated_by(estimate[trial]).minimise(estimate[trial])
-        return result
-
     formula = f"{first.formula}, Σ_g f = totals of the groups by precision"
-    return Composition(first, stated_by, minimise, "norm-sub per group", formula)
+    return Composition(first, stated_by, None, "norm-sub per group", formula)
 
 
 def _by_precision(vector: FrequencyEstimate, members: Any, of_prior: Array) -> Array:

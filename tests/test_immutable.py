@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from ldpopt import FrequencyEstimate, Problem, losses, oracles, priors
+from ldpopt import METHODS, FrequencyEstimate, Problem, losses, oracles, priors
 from ldpopt.constraints import (
     AtMost,
     Bounds,
@@ -614,7 +614,24 @@ def test_solutions_whose_multipliers_were_read_are_copied_and_sent():
     read = dict(solution.duals)
     with pytest.raises(TypeError):
         solution.duals["SumsTo"] = 0.0
+    certificate = solution.certificate
+    parts = (*solution.duals.values(), certificate.bound_multipliers, certificate.row_multipliers)
+    for array in (*parts, certificate.gap, certificate.violation, certificate.size):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0.0
     for again in (copy.deepcopy(solution), pickle.loads(pickle.dumps(solution))):
         assert again.duals.keys() == read.keys()
         assert_array_equal(again.frequencies, solution.frequencies)
         assert again.certificate.gap == solution.certificate.gap
+
+
+def test_the_multipliers_of_a_composition_are_locked_trial_by_trial():
+    problem = METHODS["norm-hyb"].problem
+    estimate = FrequencyEstimate([[0.7, 0.4, -0.1], [0.5, 0.6, 0.2]], noise=[0.01, 0.01, 0.01])
+    solution = problem.solve(estimate)
+    assert solution.duals.shape == (2,)
+    for trial in solution.duals:
+        with pytest.raises(TypeError):
+            trial["SumsTo"] = 0.0
+    again = pickle.loads(pickle.dumps(solution))
+    assert [set(trial) for trial in again.duals] == [set(trial) for trial in solution.duals]

@@ -1,5 +1,6 @@
 """The methods of Table I: definitions, edge cases, guarantees, and the problems they solve."""
 
+import dataclasses
 import functools
 import warnings
 
@@ -740,3 +741,29 @@ def test_the_warning_of_a_fit_comes_each_time_through_both_doors():
             postprocess(raw, "power")
         with pytest.warns(LdpoptWarning):
             METHODS["power"].problem.solve(raw)
+
+
+def test_a_composition_is_called_optimal_only_where_each_trial_is_certified():
+    raw = FrequencyEstimate([[0.7, 0.5, -0.1], [0.5, 0.6, 0.2]], noise=[0.01, 0.01, 0.01])
+    right = METHODS["norm-hyb"].problem
+    assert right.solve(raw).status == "optimal"
+
+    def off_in_the_second_trial(estimate):
+        frequencies = right.minimise(estimate)
+        frequencies[1] = [0.2, 0.4, 0.4]
+        return frequencies
+
+    wrong = dataclasses.replace(right, closed_form=off_in_the_second_trial)
+    with pytest.warns(
+        LdpoptWarning, match="inaccurate: Fixed.* is violated by 0.2 and its certified gap"
+    ):
+        solution = wrong.solve(raw)
+    assert solution.status == "inaccurate"
+    assert not solution.certificate.is_optimal(1e-8, relative=True)
+
+
+@pytest.mark.parametrize("size", [1e155, 1e300])
+def test_a_composition_proves_nothing_of_numbers_whose_squares_overflow(size):
+    raw = FrequencyEstimate(size * np.array([0.5, 0.3, -0.2]), noise=[size, size, size])
+    with pytest.warns(LdpoptWarning, match="inaccurate"):
+        assert METHODS["norm-hyb"].problem.solve(raw).status == "inaccurate"

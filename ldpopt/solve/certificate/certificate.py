@@ -29,7 +29,7 @@ from ldpopt.constraints.base import kept_rows
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.traced import in_order
-from ldpopt.immutable import locked
+from ldpopt.immutable import closed, locked
 from ldpopt.losses import Loss
 from ldpopt.solve.certificate import duals, shown
 from ldpopt.solve.certificate.another_point import gap_at_hand, gap_by_way_of
@@ -112,6 +112,11 @@ class Certificate:
     explain: Callable[[], Multipliers]
     measure: Callable[[], Array]
 
+    def __post_init__(self) -> None:
+        # What is proved is not written over.
+        for name in ("gap", "violation", "size"):
+            object.__setattr__(self, name, closed(np.asarray(getattr(self, name))))
+
     @cached_property
     def scale(self) -> Array:
         """What ``is_optimal(relative=True)`` divides by: |L(f)| + Σ |g_v f_v| + |L(f) - L(0)|.
@@ -125,7 +130,7 @@ class Certificate:
 
     @cached_property
     def _multipliers(self) -> Multipliers:
-        return self.explain()
+        return Multipliers(*map(locked, self.explain()))
 
     @property
     def stationarity(self) -> Array:
@@ -182,10 +187,10 @@ class Certificate:
         Cvxpy's constraints have what cvxpy calls the dual value, which is positive where an upper
         bound holds. A name that occurs again gets a number: "Linear 2".
         """
-        duals: Mapping[str, Any] = self._multipliers.duals
-        # Locked here, where it is read: what is kept can be copied and sent. A composition has an
-        # array of them.
-        return MappingProxyType(duals) if isinstance(duals, dict) else duals
+        duals = self._multipliers.duals
+        # Locked here, where they are read: what is kept can be copied and sent. A composition has
+        # an array of them, one per trial.
+        return MappingProxyType(duals) if isinstance(duals, dict) else _LOCKED(duals)
 
     def is_optimal(self, tol: float = 1e-9, *, relative: bool = False) -> bool:
         """Return whether gap <= tol and violation <= tol in every trial.
@@ -257,6 +262,8 @@ _LARGEST_DOUBLE = float(np.finfo(np.float64).max)
 
 _WITHOUT_MULTIPLIERS = ("gap", "violation")
 _SCALARS = (*_WITHOUT_MULTIPLIERS, "stationarity", "complementarity")
+
+_LOCKED = np.frompyfunc(MappingProxyType, 1, 1)
 
 
 def of_trials(parts: Sequence[Certificate], shape: tuple[int, ...]) -> Certificate:
