@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from ldpopt import Problem, certify, oracles
+from ldpopt import FrequencyEstimate, Problem, certify, oracles
 from ldpopt.closed_form import norm_sub
 from ldpopt.constraints import (
     Bounds,
@@ -19,6 +19,7 @@ from ldpopt.constraints import (
     Hierarchy,
     Linear,
     Monotone,
+    Near,
     NonNegative,
     Smooth,
     SumsTo,
@@ -29,6 +30,7 @@ from ldpopt.losses import (
     BinomialMLE,
     GaussianMLE,
     Huber,
+    KLTo,
     KullbackLeibler,
     LeastAbsolute,
     LeastSquares,
@@ -41,7 +43,7 @@ from ldpopt.solve.certificate.cones import compiled_problem
 from ldpopt.solve.paths.conic import ConicPath
 from ldpopt.solve.plan import Outcome
 from ldpopt.solve.polish import polish, polished_by_differences
-from tests.tolerances import SOLVER, SUM
+from tests.tolerances import ROUNDING, SOLVER, SUM
 
 D = 7
 SIMPLEX = [NonNegative(), SumsTo()]
@@ -208,7 +210,9 @@ def test_constraints_within_a_thousandth_of_a_step_are_added_together():
     rows = SimpleNamespace(system=system)
     none = np.zeros(3, dtype=bool)
     face = polish_module._Face(none[:1].copy(), np.zeros(1), none.copy(), none.copy())
-    length, blocking = polish_module._longest(f, step, rows, box, face, polish_module._TOGETHER)
+    length, blocking = polish_module._longest(
+        f, step, rows, box, face, none, polish_module._TOGETHER
+    )
     assert length == 1e-4
     polish_module._add(face, blocking, rows)
     assert face.low.tolist() == [True, True, False]
@@ -466,3 +470,48 @@ def test_from_far_off_all_constraints_in_the_way_hold_together():
     # One more per step is not enough.
     assert np.count_nonzero(nearest == 0) > 100
     assert_allclose(point, nearest, rtol=0, atol=SUM)
+
+
+GROUPS = GroupTotals([[0, 1, 2, 3], [4, 5, 6, 7], [3, 7, 8, 9]], [0.3, 0.4, 0.35])
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        pytest.param([GROUPS, Smooth(total_variation=1.9)], id="a sum that is not reached"),
+        pytest.param([GROUPS, Monotone([[0, 1], [2, 3], [4, 5], [1, 6]])], id="ties"),
+        pytest.param([GroupTotals([[10, 11]], [0.0])], id="values that can only be 0"),
+    ],
+)
+def test_values_that_a_divergence_keeps_above_0_are_polished_however_small(seed, constraints):
+    """A solver returns 1e-11 or 0 for values of 1e-30 or 1e-200, where the slope is the price."""
+    rng = np.random.default_rng(seed)
+    reference = rng.dirichlet(np.ones(12))
+    estimate = rng.dirichlet(np.ones(12)) + 0.08 * rng.standard_normal(12)
+    loss = LeastSquares() + 3e-4 * KLTo(reference)
+    problem = Problem(loss, [NonNegative(), SumsTo(1.0), *constraints])
+    solution = problem.solve(estimate)
+    assert solution.status == "optimal"
+    assert solution.certificate.is_optimal(ROUNDING)
+    f = solution.frequencies
+    free = f[: 10 if f[10] == 0 else 12]
+    assert free.min() > 0
+
+
+@pytest.mark.parametrize("weights", [None, np.linspace(1, 2, 12)], ids=["even", "weighted"])
+@pytest.mark.parametrize("radius", [0.25, 1.5], ids=["reached", "not reached"])
+def test_points_in_a_ball_of_the_1_norm_are_polished(radius, weights):
+    rng = np.random.default_rng(0)
+    reference = rng.dirichlet(np.ones(12))
+    estimate = rng.dirichlet(np.ones(12)) + 0.08 * rng.standard_normal(12)
+    ball = Near(reference, radius, 1, weights=weights)
+    groups = [[0, 1, 2, 3], [3, 4, 5]]
+    totals = GroupTotals(groups, [reference[group].sum() for group in groups])
+    problem = Problem(GaussianMLE(), [NonNegative(), SumsTo(1.0), totals, ball])
+    raw = FrequencyEstimate(estimate, noise=np.full(12, 0.0064))
+    solution = problem.solve(raw, solver="CLARABEL", path="conic")
+    polished = polish_module.polish(problem.at(raw), raw, Outcome(solution.frequencies))
+    certificate = certify(problem, raw, polished.frequencies)
+    assert certificate.is_optimal(ROUNDING, relative=True)
+    assert certificate.gap < 1e-2 * solution.certificate.gap

@@ -60,6 +60,41 @@ def absolute_sum_rows(
     return LinearInequalities(matrix, lower, upper, auxiliary)
 
 
+def absolute_sum_face(
+    differences: Any, centre: ArrayLike, weights: ArrayLike, bound: float, f: Array, near: float
+) -> LinearInequalities:
+    """Return rows in f alone that mean Σ w |A f - c| <= bound where A f - c has the signs at f.
+
+    The first row is the sum. In the others, terms of at most ``near`` times the largest are held at
+    0: only points with the same ones are left. A bound that is not near the sum has no rows.
+
+    Parameters
+    ----------
+    differences, centre, weights, bound
+        As in ``absolute_sum_rows``.
+    f
+        A point, shape (d,).
+    near
+        Also the distance between bound and sum at which the bound does not hold, relative to the
+        larger one of the bound and the frequencies.
+    """
+    from scipy import sparse
+
+    d = len(f)
+    terms = np.asarray(weights * (differences @ f - centre))
+    if bound - np.sum(np.abs(terms)) > near * max(bound, float(np.max(np.abs(f)))):
+        return LinearInequalities(sparse.csr_array((0, d)), np.empty(0), np.empty(0))
+    is_zero = np.abs(terms) <= near * np.max(np.abs(terms))
+    signs = np.where(is_zero, 0.0, np.sign(terms)) * weights
+    held = sparse.diags_array(np.broadcast_to(weights, terms.shape)[is_zero]) @ differences[is_zero]
+    # With these signs the sum of absolute values is linear in f.
+    matrix = sparse.vstack([sparse.csr_array((differences.T @ signs)[None, :]), held], format="csr")
+    centres = np.broadcast_to(centre, terms.shape)
+    fixed = (weights * centres)[is_zero]
+    upper = np.append(bound + signs @ centres, fixed)
+    return LinearInequalities(matrix, np.append(-np.inf, fixed), upper)
+
+
 def differences_along(order: NDArray[np.int64], stencil: Sequence[float], d: int) -> Any:
     """Return the matrix of differences of neighbours along an order of some of d values."""
     from scipy import sparse

@@ -10,7 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.closed_form.parts import parts_of
-from ldpopt.constraints.absolute_sums import absolute_sum_form, absolute_sum_rows
+from ldpopt.constraints.absolute_sums import (
+    absolute_sum_face,
+    absolute_sum_form,
+    absolute_sum_rows,
+)
 from ldpopt.constraints.base import (
     Ball,
     Constraint,
@@ -224,8 +228,20 @@ class Near(Constraint):
             return self._bounds(d)
         if self.norm != 1:
             return None
-        weights = 1.0 if self.weights is None else self.weights
-        return absolute_sum_rows(unit_matrix(d), self.reference, weights, self.radius)
+        return absolute_sum_rows(unit_matrix(d), self.reference, self._factors, self.radius)
+
+    def face(self, f: Array, near: float) -> LinearInequalities | None:
+        """Return the rows in f alone that stand for a ball of the 1-norm around f, else None."""
+        if self.norm != 1:
+            return None
+        return absolute_sum_face(
+            unit_matrix(len(f)), self.reference, self._factors, self.radius, f, near
+        )
+
+    @property
+    def _factors(self) -> Array | float:
+        """The weights of the distances, 1 where none are given."""
+        return 1.0 if self.weights is None else self.weights
 
     def idle_bound(self, total: float) -> float | None:
         """Return the radius if it exceeds the distance of every f >= 0 with this sum.

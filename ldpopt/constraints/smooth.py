@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt import validate
 from ldpopt.constraints.absolute_sums import (
+    absolute_sum_face,
     absolute_sum_form,
     absolute_sum_rows,
     differences_along,
@@ -177,30 +178,18 @@ class Smooth(Polyhedron):
         return differences_along(along, _STENCILS[order], d)
 
     def face(self, f: Array, near: float) -> LinearInequalities:
-        """Return rows in f alone that mean the same where differences keep their signs at f.
-
-        Differences of at most ``near`` times the largest are held at 0: only points with the same
-        ones are left.
-        """
+        """Return the rows of both sums in f alone that stand for them around f."""
         from scipy import sparse
 
-        d = len(f)
-        matrices: list[Any] = []
-        lower: list[ArrayLike] = []
-        upper: list[ArrayLike] = []
-        for order, bound in self._parts:
-            differences = self._differences(order, d)
-            values: Array = np.asarray(differences @ f)
-            is_zero = np.abs(values) <= near * np.max(np.abs(values))
-            signs = np.where(is_zero, 0.0, np.sign(values))
-            # With these signs the sum of absolute values is linear in f.
-            factors = np.asarray(differences.T @ signs)
-            matrices += [sparse.csr_array(factors[None, :]), differences[is_zero]]
-            count = np.count_nonzero(is_zero)
-            lower += [[-np.inf], np.zeros(count)]
-            upper += [[bound], np.zeros(count)]
-        matrix = sparse.vstack(matrices, format="csr")
-        return LinearInequalities(matrix, np.concatenate(lower), np.concatenate(upper))
+        parts = [
+            absolute_sum_face(self._differences(order, len(f)), 0.0, 1.0, bound, f, near)
+            for order, bound in self._parts
+        ]
+        return LinearInequalities(
+            sparse.vstack([part.matrix for part in parts], format="csr"),
+            np.concatenate([part.lower for part in parts]),
+            np.concatenate([part.upper for part in parts]),
+        )
 
     def idle_bound(self, total: float) -> float | None:
         """Return a bound if both exceed the sums of differences of every f >= 0 with this sum.

@@ -481,13 +481,13 @@ def _rows(
     )
 
 
-def _held_differences(smooth: Constraint, rows: LinearInequalities, f: Array) -> HeldRows:
+def _held_differences(one: Constraint, rows: LinearInequalities, f: Array) -> HeldRows:
     """Return the sums of differences that have reached their bound, and the differences at 0."""
     from scipy import sparse
 
     # The rows of ``face`` are one sum, then its differences that are 0, for each bound.
     sums = np.flatnonzero(rows.lower == -np.inf)
-    ends = [*sums[1:], len(rows.lower)]
+    ends = [*sums, len(rows.lower)][1:]
     values = np.asarray(rows.matrix @ f)
     kept: list[int] = []
     priced_by: list[int] = []
@@ -498,7 +498,7 @@ def _held_differences(smooth: Constraint, rows: LinearInequalities, f: Array) ->
             kept += range(first, end)
     side = np.where(rows.lower[kept] == -np.inf, -1, 0)
     matrix = sparse.csr_array(rows.matrix)[kept]
-    names = [repr(smooth)] * len(kept)
+    names = [repr(one)] * len(kept)
     return _rows(matrix, side, names, priced_by=np.array(priced_by, dtype=np.int64))
 
 

@@ -64,6 +64,12 @@ _SIGN = 1e-11
 # Violations and gaps up to this, relative to the point and the loss, are rounding.
 _BITS = 64 * float(np.finfo(np.float64).eps)
 
+# Distances from a steep bound: the smallest one, the logarithm of the largest factor by which one
+# step changes it, and the relative change that counts as no change.
+_SMALLEST = 1e-290
+_FARTHEST = 300.0
+_ALIKE = 1e-6
+
 # How much of the diagonal is added where rows depend on each other, and solved away again.
 _REGULAR = 1e-13
 
@@ -137,6 +143,8 @@ def _near(formulation: Formulation, point: Array) -> Formulation:
     constraints = [
         constraint if rows is None else Linear(rows.matrix, rows.lower, rows.upper)
         for constraint, rows in zip(formulation.constraints, faces, strict=True)
+        # Without rows it excludes nothing near the point.
+        if rows is None or len(rows.lower)
     ]
     return Formulation(formulation.loss, tuple(constraints))
 
@@ -233,6 +241,10 @@ class _Face:
         """The values between their bounds."""
         return ~(self.low | self.high)
 
+    def holding(self, f: Array, bounds: Box) -> Array:
+        """Return f with the values at bounds that hold."""
+        return np.where(self.low, bounds.lower, np.where(self.high, bounds.upper, f))
+
 
 def _polished(
     formulation: Formulation,
@@ -252,17 +264,23 @@ def _polished(
         return None
     bounds = _bounds(formulation, estimate, point, rows.limits)
     f = np.clip(point, bounds.lower, bounds.upper)
-    face = _face_of(model, f, rows, bounds)
+    steep = _steep_ends(model, f, bounds)
+    f = np.where(steep & (f == bounds.lower), bounds.lower + _STILL * frequency_unit(f), f)
+    face = _face_of(model, f, rows, bounds, steep)
     near = _NEAR * frequency_unit(f)
     for _ in range(_MAX_STEPS):
-        f = np.where(face.low, bounds.lower, np.where(face.high, bounds.upper, f))
+        f = face.holding(f, bounds)
         newton = _newton_step(model, f, rows, face)
         if newton is None:
             return None
         step, multipliers, residual = newton
-        still = np.max(np.abs(step)) <= _STILL * max(1.0, float(np.max(np.abs(f))))
-        length, blocking = _longest(f, step, rows, bounds, face, together)
-        f = f + length * step
+        small = np.max(np.abs(step)) <= _STILL * max(1.0, float(np.max(np.abs(f))))
+        length, blocking = _longest(f, step, rows, bounds, face, steep, together)
+        before = f
+        f = _moved(f, length * step, bounds.lower, steep, near)
+        # Next to a steep bound the slope depends on the ratio of distances.
+        alike = np.abs(f - before) <= _ALIKE * (before - bounds.lower)
+        still = small and bool(np.all(alike | ~steep))
         if any(float(one.violation(f)) > near for one in source.curved):
             return None
         # A step of rounding may point out of the set, and then nothing is in its way.
@@ -270,8 +288,9 @@ def _polished(
             _add(face, blocking, rows)
             continue
         if still and not _drop(face, multipliers, residual, rows):
-            return np.where(face.low, bounds.lower, np.where(face.high, bounds.upper, f))
-    return None
+            return face.holding(f, bounds)
+    # Tiny values that rows tie to each other may meet slowly, and prove as much before they do.
+    return face.holding(f, bounds) if small else None
 
 
 def _bounds(
@@ -284,8 +303,21 @@ def _bounds(
     return Box(*(np.where(is_fixed, limits.lower, end) for end in bounds))
 
 
-def _face_of(model: _Model, f: Array, rows: Rows, bounds: Box) -> _Face:
-    """Return the constraints that hold near a point, judged by distance and multiplier."""
+def _steep_ends(model: _Model, f: Array, bounds: Box) -> Mask:
+    """Return where the loss falls infinitely fast from the lower bound, as a divergence does at 0.
+
+    No value of a minimum is there, unless its bounds leave it no other, though to a solver it may
+    look so: it may be 1e-40.
+    """
+    slope = model.slope(np.where(np.isfinite(bounds.lower), bounds.lower, f))
+    return np.isneginf(slope) & (bounds.lower < bounds.upper)
+
+
+def _face_of(model: _Model, f: Array, rows: Rows, bounds: Box, steep: Mask) -> _Face:
+    """Return the constraints that hold near a point, judged by distance and multiplier.
+
+    Values do not hold at bounds that are ``steep``.
+    """
     system = rows.system
     tangent = model.tangent(f)
     at_lower, at_upper = rows_at_bounds(f, system, _NEAR)
@@ -295,11 +327,27 @@ def _face_of(model: _Model, f: Array, rows: Rows, bounds: Box) -> _Face:
         # What a Newton step of each value on its own would be.
         pull = (tangent.slope_towards(price) - price) / model.curvature(f)
     near = _NEAR * frequency_unit(f)
-    low = (f - bounds.lower <= near) & (pull >= f - bounds.lower)
+    low = (f - bounds.lower <= near) & (pull >= f - bounds.lower) & ~steep
     high = (bounds.upper - f <= near) & (-pull >= bounds.upper - f) & ~low
     equal = system.lower == system.upper
     ends = np.where(multipliers < 0, system.upper, system.lower)
     return _Face(equal | (multipliers != 0), np.where(equal, system.lower, ends), low, high)
+
+
+def _moved(f: Array, change: Array, lower: Array, steep: Mask, near: float) -> Array:
+    """Return f + change, but next to steep bounds, or beyond them, f as the logarithm moves.
+
+    There the loss is nearly that of a divergence, of which this is the minimum at given prices, and
+    which other steps would leave. Values that rows tie to each other stay tied.
+    """
+    distance = f - lower
+    is_near = steep & ((distance <= near) | (distance + change <= 0))
+    if not is_near.any():
+        return f + change
+    relative = np.divide(change, distance, out=np.zeros(f.shape), where=is_near)
+    scaled = distance * np.exp(np.clip(relative, -_FARTHEST, _FARTHEST))
+    inside = np.clip(scaled, _SMALLEST, np.maximum(distance, near))
+    return np.where(is_near, lower + inside, f + change)
 
 
 def _newton_step(
@@ -337,11 +385,14 @@ def _newton_step(
 
 
 def _longest(
-    f: Array, step: Array, rows: Rows, bounds: Box, face: _Face, together: float
+    f: Array, step: Array, rows: Rows, bounds: Box, face: _Face, steep: Mask, together: float
 ) -> tuple[float, dict[str, Mask]]:
-    """Return how much of a step stays in the set, and the constraints in its way."""
+    """Return how much of a step stays in the set, and the constraints in its way.
+
+    Bounds that are ``steep`` are in no step's way: see ``_moved``.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
-        to_low = np.where(step < 0, (bounds.lower - f) / step, np.inf)
+        to_low = np.where((step < 0) & ~steep, (bounds.lower - f) / step, np.inf)
         to_high = np.where(step > 0, (bounds.upper - f) / step, np.inf)
         change = rows.system.matrix @ step
         values = rows.system.matrix @ f

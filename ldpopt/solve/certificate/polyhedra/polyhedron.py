@@ -420,6 +420,8 @@ def _candidates(
     is_plain = rows.system.matrix.shape[1] == len(tangent.f) and not isinstance(tangent, KinkedLoss)
     if is_plain:
         yield from _at_hand(tangent, rows, bounds)
+    elif not isinstance(tangent, KinkedLoss):
+        yield from _of_plain_rows(tangent, rows, bounds)
     if with_programs:
         # A few times as fast as a linear program, whose multipliers are exact where rows are plain.
         curved_first = is_rough or not is_plain
@@ -445,6 +447,24 @@ def _at_hand(tangent: Minorant, rows: Rows, bounds: Box) -> Iterator[Array]:
         if held != before:
             yield explaining_multipliers(tangent, rows.system, bounds, at_lower, at_upper, near)
         before = held
+
+
+def _of_plain_rows(tangent: Minorant, rows: Rows, bounds: Box) -> Iterator[Array]:
+    """Yield multipliers at hand of the rows without auxiliary variables, and 0 for all others.
+
+    Where a constraint that has such variables does not hold with equality, that is all of them.
+    """
+    d = len(tangent.f)
+    matrix = rows.system.matrix.tocsr()
+    is_plain = np.diff(matrix[:, d:].indptr) == 0
+    if not is_plain.any():
+        return
+    lower = rows.system.lower[is_plain]
+    system = LinearInequalities(matrix[is_plain][:, :d], lower, rows.system.upper[is_plain])
+    for part in _at_hand(tangent, rows._replace(system=system, forest=None), bounds):
+        multipliers = np.zeros(len(is_plain))
+        multipliers[is_plain] = part
+        yield multipliers
 
 
 def _of_programs(
