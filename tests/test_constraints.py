@@ -20,6 +20,7 @@ from ldpopt.constraints import (
     NonNegative,
     Smooth,
     SumsTo,
+    TopSet,
     Unimodal,
 )
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
@@ -367,20 +368,29 @@ def test_bad_input_is_refused_when_the_constraint_is_made(case):
 UNFIT = {
     "lower of another length": (
         Bounds([0, 0], 1),
-        r"lower must be a number or have shape \(4,\), got \(2,\)",
+        r"lower of Bounds must be a number or have shape \(4,\), got \(2,\)",
     ),
     "upper of another length": (
         Bounds(0, [1] * 5),
-        r"upper must be a number or have shape \(4,\), got \(5,\)",
+        r"upper of Bounds must be a number or have shape \(4,\), got \(5,\)",
     ),
-    "fixed outside": (Fixed([4], [0]), r"indices must lie in 0 \.\. 3, found 4 at index 0"),
-    "group outside": (GroupTotals([[0], [1, 7]], [0, 0]), r"group 1 must lie in 0 \.\. 3, found 7"),
-    "pair outside": (Monotone([(0, 1), (5, 0)]), r"order must lie in 0 \.\. 3, found 5"),
-    "mode outside": (Unimodal(4), r"mode must lie in 0 \.\. 3, found 4$"),
-    "order outside": (Monotone([0, 4]), r"order must lie in 0 \.\. 3, found 4"),
-    "fewer nodes": (Hierarchy([-1, 0]), "2 for 4 estimates"),
-    "columns": (Linear(np.ones((2, 3)), 0, 1), r"A must have 4 columns.*got shape \(2, 3\)"),
+    "fixed outside": (Fixed([4], [0]), r"indices of Fixed must lie in 0 \.\. 3, found 4 at index 0"),
+    "group outside": (
+        GroupTotals([[0], [1, 7]], [0, 0]),
+        r"group 1 of GroupTotals must lie in 0 \.\. 3, found 7",
+    ),
+    "pair outside": (Monotone([(0, 1), (5, 0)]), r"order of Monotone must lie in 0 \.\. 3, found 5"),
+    "mode outside": (Unimodal(4), r"mode of Unimodal must lie in 0 \.\. 3, found 4$"),
+    "order outside": (Monotone([0, 4]), r"order of Monotone must lie in 0 \.\. 3, found 4"),
+    "fewer nodes": (Hierarchy([-1, 0]), "parents of Hierarchy must .* 2 for 4 estimates"),
+    "columns": (Linear(np.ones((2, 3)), 0, 1), r"A of Linear must have 4 columns.*got shape \(2, 3\)"),
 }
+
+
+@pytest.mark.parametrize("constraint", [Unimodal(4), TopSet([0, 1, 2, 4])])
+def test_a_violation_is_refused_where_the_vector_lacks_a_value_that_is_named(constraint):
+    with pytest.raises(InvalidInputError, match=r"of \w+ must lie in 0 \.\. 3, found 4"):
+        constraint.violation(np.full(4, 0.25))
 
 
 @pytest.fixture

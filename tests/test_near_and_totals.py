@@ -319,8 +319,8 @@ def test_bad_input_is_refused_when_the_constraint_is_made(case):
 @pytest.mark.parametrize(
     ("constraint", "match"),
     [
-        (Near([0.5, 0.5], 0.1), "reference has 2 values for a domain of 12"),
-        (TopSet([12]), r"indices must lie in 0 \.\. 11"),
+        (Near([0.5, 0.5], 0.1), "reference of Near has 2 values for a domain of 12"),
+        (TopSet([12]), r"indices of TopSet must lie in 0 \.\. 11"),
         (Margins((2, 3), 0, [0.5, 0.5]), r"shape \(2, 3\) has 6 cells, the domain 12 values"),
         (HierarchyTotals([[0, 1]], [[0.5, 0.5]]), "2 members for a domain of 12 values"),
     ],

@@ -294,10 +294,10 @@ def test_bad_input_is_refused_when_the_loss_is_made(case):
 @pytest.mark.parametrize(
     ("loss", "match"),
     [
-        (losses.L1To([0.5, 0.5]), "reference has 2 values for a domain of 6"),
-        (losses.LeastSquares() + losses.KLTo([0.5, 0.5]), "reference has 2 values"),
-        (losses.TotalVariation([0, 7]), r"order must lie in 0 \.\. 5, found 7"),
-        (losses.GroupNorm([[0], [9]]), r"group 1 must lie in 0 \.\. 5, found 9"),
+        (losses.L1To([0.5, 0.5]), "reference of L1To has 2 values for a domain of 6"),
+        (losses.LeastSquares() + losses.KLTo([0.5, 0.5]), "reference of KLTo has 2 values"),
+        (losses.TotalVariation([0, 7]), r"order of TotalVariation must lie in 0 \.\. 5, found 7"),
+        (losses.GroupNorm([[0], [9]]), r"group 1 of GroupNorm must lie in 0 \.\. 5, found 9"),
     ],
     ids=repr,
 )

@@ -190,7 +190,8 @@ class Bounds(_Box):
             # Other shapes would be broadcast to the domain, or not, by chance of d.
             if bound.shape not in ((), (d,)):
                 raise InvalidInputError(
-                    f"{name} must be a number or have shape ({d},), got {bound.shape}"
+                    f"{name} of {type(self).__name__} must be a number or have shape ({d},), "
+                    f"got {bound.shape}"
                 )
 
     def violation(self, f: Array) -> Array:
@@ -282,7 +283,8 @@ class Fixed(_Box):
     def validate_for(self, d: int) -> None:
         """Raise an error if an index is outside the domain."""
         # The domain is known only now: the constructor has checked the rest.
-        validate.whole_numbers("indices", self.indices, low=0, high=d - 1)
+        what = f"indices of {type(self).__name__}"
+        validate.whole_numbers(what, self.indices, low=0, high=d - 1)
 
     def violation(self, f: Array) -> Array:
         """Return the largest difference of a fixed value from what it is."""

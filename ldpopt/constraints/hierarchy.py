@@ -211,7 +211,8 @@ class Hierarchy(Polyhedron):
         """Raise an error unless there are d nodes."""
         if len(self.parents) != d:
             raise InvalidInputError(
-                f"parents must have one entry per node: {len(self.parents)} for {d} estimates"
+                f"parents of {type(self).__name__} must have one entry per node: "
+                f"{len(self.parents)} for {d} estimates"
             )
 
     def violation(self, f: Array) -> Array:
@@ -375,7 +376,8 @@ class HierarchyTotals(GroupTotals):
         """Raise an error unless the first grouping has one group per value."""
         if d != self._d:
             raise InvalidInputError(
-                f"the first grouping has {self._d} members for a domain of {d} values"
+                f"the first grouping of {type(self).__name__} has {self._d} members for a domain "
+                f"of {d} values"
             )
 
     def row_name(self, row: int, d: int) -> str:

@@ -187,7 +187,8 @@ class GroupTotals(Polyhedron):
     def validate_for(self, d: int) -> None:
         """Raise an error if an index is outside the domain."""
         for i, group in enumerate(self.groups):
-            validate.whole_numbers(f"group {i}", group, low=0, high=d - 1)
+            what = f"group {i} of {type(self).__name__}"
+            validate.whole_numbers(what, group, low=0, high=d - 1)
 
     def total(self, d: int | None = None) -> float | None:
         """Return the total of the only group if that holds all d values."""
@@ -338,7 +339,8 @@ class Margins(GroupTotals):
         cells = int(np.prod(self.table_shape))
         if cells != d:
             raise InvalidInputError(
-                f"a table of shape {self.table_shape} has {cells} cells, the domain {d} values"
+                f"the table of {type(self).__name__} with shape {self.table_shape} has {cells} "
+                f"cells, the domain {d} values"
             )
 
     @property
@@ -473,7 +475,8 @@ class Linear(Polyhedron):
         """Raise an error unless A has d columns."""
         if self.shape[1] != d:
             raise InvalidInputError(
-                f"A must have {d} columns, one per value of the domain, got shape {self.shape}"
+                f"A of {type(self).__name__} must have {d} columns, one per value of the domain, "
+                f"got shape {self.shape}"
             )
 
     def rows(self, d: int) -> LinearInequalities:

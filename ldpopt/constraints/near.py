@@ -132,7 +132,7 @@ class Near(Constraint):
 
     def validate_for(self, d: int) -> None:
         """Raise an error unless the reference has one number per value."""
-        validate.one_per_value("reference", self.reference, d)
+        validate.one_per_value(f"reference of {type(self).__name__}", self.reference, d)
 
     def violation(self, f: Array) -> Array:
         """Return by how much the distance exceeds the radius."""

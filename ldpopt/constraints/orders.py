@@ -208,7 +208,7 @@ class Monotone(Order):
         """Raise an error if an index is outside the domain."""
         # A chain of one value has no pair, but must still be in the domain.
         indices = self._pairs if self.order is None else self.order
-        validate.whole_numbers("order", indices, low=0, high=d - 1)
+        validate.whole_numbers(f"order of {type(self).__name__}", indices, low=0, high=d - 1)
 
     @property
     def chain(self) -> Index | None:
@@ -259,7 +259,7 @@ class Unimodal(Order):
 
     def validate_for(self, d: int) -> None:
         """Raise an error if the mode is outside the domain."""
-        validate.whole_numbers("mode", self.mode, low=0, high=d - 1)
+        validate.whole_numbers(f"mode of {type(self).__name__}", self.mode, low=0, high=d - 1)
 
     def pairs(self, d: int) -> Index:
         """Return the neighbours, of each pair first the value nearer to the mode."""
@@ -273,6 +273,9 @@ class Unimodal(Order):
         """Return by how much a value exceeds its neighbour nearer to the mode."""
         if is_long(f.shape[-1]):
             return self._violation_of_long(f)
+        # Slices end at a vector without the mode, as if it had one.
+        if self.mode >= f.shape[-1]:
+            self.validate_for(f.shape[-1])
         excess = np.zeros(f.shape[:-1])
         # Two slices: pairs of all neighbours would be read one by one.
         for part, sign in ((f[..., : self.mode + 1], -1), (f[..., self.mode :], 1)):
@@ -334,11 +337,13 @@ class TopSet(Polyhedron):
 
     def validate_for(self, d: int) -> None:
         """Raise an error if an index is outside the domain."""
-        validate.whole_numbers("indices", self.indices, low=0, high=d - 1)
+        what = f"indices of {type(self).__name__}"
+        validate.whole_numbers(what, self.indices, low=0, high=d - 1)
 
     def violation(self, f: Array) -> Array:
         """Return by how much the most frequent other value exceeds the least frequent member."""
         if not 0 < len(self.indices) < f.shape[-1]:
+            self.validate_for(f.shape[-1])
             return np.zeros(f.shape[:-1])
         lowest = f[..., self.indices].min(axis=-1)
         others = f.copy()

@@ -92,7 +92,8 @@ class Smooth(Polyhedron):
         # Without a difference there is nothing to bound: more likely the domain is the wrong one.
         needed = 1 + max(order for order, _ in self._parts)
         if self.order is not None:
-            validate.whole_numbers("order", self.order, low=0, high=d - 1)
+            what = f"order of {type(self).__name__}"
+            validate.whole_numbers(what, self.order, low=0, high=d - 1)
         count = d if self.order is None else len(self.order)
         if count < needed:
             raise InvalidInputError(f"{self!r} needs at least {needed} values, got {count}")

@@ -111,7 +111,8 @@ class TotalVariation(_Penalty):
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error if an index is outside the domain, or that has a single value."""
         if self.order is not None:
-            validate.whole_numbers("order", self.order, low=0, high=estimate.d - 1)
+            what = f"order of {type(self).__name__}"
+            validate.whole_numbers(what, self.order, low=0, high=estimate.d - 1)
         elif estimate.d < 2:
             raise InvalidInputError("TotalVariation() needs at least 2 values, got 1")
 
@@ -219,7 +220,8 @@ class GroupNorm(_Penalty):
         if self.members.max() < estimate.d:
             return
         for i, group in enumerate(self.groups):
-            validate.whole_numbers(f"group {i}", group, low=0, high=estimate.d - 1)
+            what = f"group {i} of {type(self).__name__}"
+            validate.whole_numbers(what, group, low=0, high=estimate.d - 1)
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ w_g ‖f_g‖."""

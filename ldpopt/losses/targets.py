@@ -77,7 +77,8 @@ class FromReference(Loss):
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error unless the reference has one number per value."""
-        validate.one_per_value("reference", self.reference, estimate.d)
+        what = f"reference of {type(self).__name__}"
+        validate.one_per_value(what, self.reference, estimate.d)
 
     def target(self, estimate: FrequencyEstimate) -> Array:
         """Return the reference, of the frequencies' shape."""
