@@ -374,16 +374,16 @@ UNFIT = {
         Bounds(0, [1] * 5),
         r"upper of Bounds must be a number or have shape \(4,\), got \(5,\)",
     ),
-    "fixed outside": (Fixed([4], [0]), r"indices of Fixed must lie in 0 \.\. 3, found 4 at index 0"),
+    "fixed outside": (Fixed([4], [0]), r"indices of Fixed .* 3, found 4 at index 0"),
     "group outside": (
         GroupTotals([[0], [1, 7]], [0, 0]),
         r"group 1 of GroupTotals must lie in 0 \.\. 3, found 7",
     ),
-    "pair outside": (Monotone([(0, 1), (5, 0)]), r"order of Monotone must lie in 0 \.\. 3, found 5"),
+    "pair outside": (Monotone([(0, 1), (5, 0)]), r"order of Monotone .* 3, found 5"),
     "mode outside": (Unimodal(4), r"mode of Unimodal must lie in 0 \.\. 3, found 4$"),
     "order outside": (Monotone([0, 4]), r"order of Monotone must lie in 0 \.\. 3, found 4"),
     "fewer nodes": (Hierarchy([-1, 0]), "parents of Hierarchy must .* 2 for 4 estimates"),
-    "columns": (Linear(np.ones((2, 3)), 0, 1), r"A of Linear must have 4 columns.*got shape \(2, 3\)"),
+    "columns": (Linear(np.ones((2, 3)), 0, 1), r"A of Linear must have 4 columns.* shape \(2, 3\)"),
 }
 
 

@@ -106,13 +106,19 @@ def test_what_fits_together_is_solved_and_looked_at_once():
         ),
         ("value", lambda self, f, e: None, "at one vector it is No"),
         ("value", lambda self, f, e: -np.sum((f - e.frequencies) ** 4, axis=-1), "not convex"),
+        ("response", lambda self, mu, data, c: data[0] + np.cbrt(mu / 4), "its sign of μ is wrong"),
+        ("response", lambda self, mu, data, c: data[0] - np.cbrt(mu), r"lower by [\d.e-]+$"),
+        ("response", lambda self, mu, data, c: data[0] + 0.01, r"lower by [\d.e-]+$"),
+        ("response", lambda self, mu, data, c: data[0][0], r"of shape \(m, d\), none of them NaN"),
+        ("response", lambda self, mu, data, c: data[0] * np.nan, "for m = 1 and d = 4 it is"),
     ],
 )
 def test_a_loss_whose_parts_do_not_fit_is_refused_before_any_solve(name, part, message):
     loss = with_part(Quartic, name, part)
     for problem in (Problem(loss, SIMPLEX), Problem(LeastSquares() + loss, [*SIMPLEX, Caps()])):
-        with pytest.raises(InvalidInputError, match=message):
-            problem.plan(START)
+        for _ in range(2):  # the second time as well
+            with pytest.raises(InvalidInputError, match=message):
+                problem.plan(START)
 
 
 @pytest.mark.parametrize(

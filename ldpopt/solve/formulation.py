@@ -15,7 +15,7 @@ from ldpopt import validate
 from ldpopt.closed_form.units import power_below
 from ldpopt.constraints import Constraint
 from ldpopt.constraints.base import Ball
-from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
+from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError, LdpoptError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.immutable import called_as, closed
 from ldpopt.losses import Loss
@@ -375,12 +375,18 @@ class Formulation:
         # A foreign object may state another set by now, without a change that a seal would notice.
         if not self.is_settled:
             self._regions.clear()
-        is_new = self._place_of_region(start.d) not in self._regions
+        place = self._place_of_region(start.d)
+        is_new = place not in self._regions
         self.loss.validate_for(start)
         self.validate_for(start.d)
         # Once per size: it takes some evaluations of the loss.
         if is_new:
-            check_own_classes(self.loss, self.constraints, start)
+            try:
+                check_own_classes(self.loss, self.constraints, start)
+            except LdpoptError:
+                # What was refused once is refused again.
+                self._regions.pop(place, None)
+                raise
         return start
 
     def violation(self, f: Array) -> Array:

@@ -19,6 +19,7 @@ from ldpopt.constraints.base import LinearInequalities
 from ldpopt.errors import InvalidInputError, users_code
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
+from ldpopt.losses.base import SeparableLoss
 
 Array = NDArray[np.float64]
 
@@ -37,8 +38,8 @@ def check_own_classes(
     Raises
     ------
     InvalidInputError
-        If something has another shape, a bound is NaN, or a value near a point is below the tangent
-        there.
+        If something has another shape, a bound is NaN, a value near a point is below the tangent
+        there, or a response is not the minimiser at its price.
     FunctionError
         If the code of a class raises an error.
     """
@@ -51,10 +52,11 @@ def check_own_classes(
 
 
 def _check_loss(loss: Loss, start: FrequencyEstimate) -> None:
-    """Raise an error unless the value and the gradient of a user's class are of one function."""
+    """Raise an error unless value, gradient and response of a user's class are of one function."""
     one = start[(0,) * (start.frequencies.ndim - 1)]
     d = one.d
     rng = np.random.default_rng(0)
+    separable = loss.separable
     for point in (np.full(d, 1 / d), rng.dirichlet(np.full(d, 4.0))):
         # Of different lengths, so that no two parts of a slope cancel along it.
         step = _STEP * point.min() * rng.choice((-1.0, 1.0), d) * rng.uniform(0.5, 1.0, d)
@@ -73,6 +75,58 @@ def _check_loss(loss: Loss, start: FrequencyEstimate) -> None:
                 raise InvalidInputError(
                     f"the gradient of {loss!r} is not that of its value, or the value is not "
                     f"convex: a step along which it promises {tangent:.3g} adds {above:.3g}"
+                )
+        if separable is not None:
+            # At these prices the minimisers are about as large as the point.
+            _check_response(separable, one, (-slope.max(), -slope.min()), (point, step))
+
+
+def _check_response(
+    loss: SeparableLoss,
+    one: FrequencyEstimate,
+    prices: tuple[float, float],
+    beside: tuple[Array, Array],
+) -> None:
+    """Raise an error unless the response of a user's class minimises its value at some prices.
+
+    Parameters
+    ----------
+    loss, one
+        The loss, and one vector that it is of.
+    prices
+        The lower one first.
+    beside
+        A point that may not be better than the response, and a step from the response to others.
+    """
+    shape = (1, one.d)
+    data = tuple(np.broadcast_to(array, shape) for array in loss.data(one))
+    constants = loss.constants(one)
+    responses = []
+    for price in prices:
+        with users_code(f"the response of {loss!r}"):
+            response = np.array(loss.response(np.full((1, 1), price), data, constants))
+        if response.shape != shape or np.isnan(response).any():
+            raise InvalidInputError(
+                f"the response of {loss!r} to prices of shape (m, 1), with data of shape (m, d), "
+                f"must be numbers of shape (m, d), none of them NaN; for m = 1 and d = {one.d} it "
+                f"is {np.array2string(response, threshold=8)}"
+            )
+        responses.append(response[0])
+    is_rising = (responses[1] > responses[0]).any()
+    cause = ": it rises with μ, so that its sign of μ is wrong" if is_rising else ""
+    point, step = beside
+    for price, f in zip(prices, responses, strict=True):
+        value = _number(loss, f, one) if np.isfinite(f).all() else np.inf
+        # Without a minimum on the line there is nothing to compare.
+        if not np.isfinite(value):
+            continue
+        for other in (point, f + step, f - step):
+            gain = value - _number(loss, other, one) + price * float((f - other).sum())
+            terms = abs(value) + abs(price) * float(np.abs(f - other).sum())
+            if gain > _HIDDEN * terms:
+                raise InvalidInputError(
+                    f"the response of {loss!r} is not the minimiser of its value + μ Σf: at μ = "
+                    f"{price:.3g} another point is lower by {gain:.3g}{cause}"
                 )
 
 
