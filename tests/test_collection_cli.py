@@ -374,6 +374,24 @@ def test_intervals_of_a_screen_are_wider_and_say_why(tmp_path):
     assert str(refused) == "--simultaneous is about intervals: give --interval"
 
 
+def test_beside_files_there_is_a_remark_on_values_outside_their_intervals(tmp_path):
+    oracle = oracles.OUE(1.0, 60)
+    counts = oracle.simulate_counts([20_000] + [10] * 59, rng=4)
+    write_counts(tmp_path / "c.json", Aggregate(Header(oracle), counts, 20_590))
+    post = postprocess(oracle.estimate(counts, 20_590), "norm-mul")
+    lower, upper = post.interval(0.95)
+    f = post.frequencies
+    outside = np.count_nonzero(((f <= lower) & (lower > 0)) | (f >= upper))
+    assert 0 < outside < np.count_nonzero((f <= lower) | (f >= upper))
+    out = tmp_path / "e.csv"
+    arguments = ("estimate", tmp_path / "c.json", "--method", "norm-mul", "--out", out)
+    written = ran(*arguments, "--interval", "0.95")
+    assert not written.stdout
+    expected = f"Values in {out} at an end of their interval or outside: {outside} of 60. Post-"
+    assert expected in written.stderr
+    assert "outside" not in ran(*arguments).stderr
+
+
 def test_the_screen_shows_the_largest_and_the_sets(world):
     perturb(world)
     shown = ran("estimate", world / "reports.parquet", "--plot", world / "plot.svg").stdout

@@ -251,6 +251,16 @@ def test_notes_say_what_intervals_promise_and_why_points_lie_outside():
     assert interval_notes(shown, 0.95, 0.98, simultaneous=False)[1] == outside
 
 
+def test_a_value_at_the_end_of_all_frequencies_is_not_outside_its_interval():
+    names = ["all", "nearly all", "some", "none"]
+    frequencies = np.array([1.0, 0.9, 0.1, 0.0])
+    shown = Shown(
+        names, frequencies, 4, np.array([0.8, 0.7, 0.1, 0.0]), np.array([1.0, 0.9, 0.2, 0.3])
+    )
+    _, outside = interval_notes(shown, 0.95, 0.95, simultaneous=False)
+    assert outside.startswith("Points at an end of their interval or outside: 2 of 4. Post-")
+
+
 def test_long_labels_leave_room_for_the_picture():
     shown = Shown(["a" * 40, "b" * 41], np.array([0.7, 0.3]), 2)
     axes = drawn(shown, "values", "norm-sub", "norm-sub").axes[0]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from ldpopt import validate
@@ -43,7 +44,6 @@ from ldpopt.solve.problem import Problem
 from ldpopt.storage import write_whole
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from ldpopt.collection import Aggregate
@@ -172,6 +172,7 @@ def estimate(
     elif queries or out is None or top is not None:
         _print_table(processed, sets, about, top)
     report_written(out, answers, plot)
+    _remark_on_outside(("Values", out, values), ("Sets", answers, queries))
 
 
 def _method(name: str | None, problem: Path | None, options: dict[str, Any]) -> Method:
@@ -210,6 +211,18 @@ def _solved(problem: Problem, estimate: FrequencyEstimate) -> FrequencyEstimate:
     # A problem of one's own has no theorem behind it: what its certificate proves is all there is.
     remark(f"{problem.statement}: {solution.path} {solution.solver}, {solution.certificate}.")
     return solution.estimate
+
+
+def _remark_on_outside(*written: tuple[str, Path | None, dict[str, Sequence[Any]]]) -> None:
+    """Say of each file with intervals how many of its answers are outside them, and why."""
+    from ldpopt.estimate.shown import note_of_outside
+
+    for what, file, columns in written:
+        if file is None or "lower" not in columns:
+            continue
+        numbers = [np.asarray(columns[name]) for name in ("frequency", "lower", "upper")]
+        for note in note_of_outside(f"{what} in {file}", *numbers):
+            remark(note)
 
 
 def _draw(

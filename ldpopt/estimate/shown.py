@@ -198,16 +198,34 @@ def interval_notes(
     promise = _promise(level, each, simultaneous=simultaneous)
     if rows.lower is None or rows.upper is None:
         return ()
+    outside = note_of_outside("Points", rows.frequencies, rows.lower, rows.upper)
+    return (promise, *outside)
+
+
+def note_of_outside(
+    what: str, frequencies: Array, lower: Array, upper: Array
+) -> tuple[str] | tuple[()]:
+    """Return how many answers are outside their intervals, and why; nothing where none is.
+
+    Parameters
+    ----------
+    what
+        The answers, in the plural.
+    frequencies, lower, upper
+        The answers and the ends, of one shape.
+    """
     # A point on an end is half outside: its error bar, too, goes to one side alone.
-    is_outside = (rows.frequencies <= rows.lower) | (rows.frequencies >= rows.upper)
+    is_outside = (frequencies <= lower) | (frequencies >= upper)
     # The empty set is 0, whatever the reports say: its interval is that point.
-    is_outside &= (rows.lower < rows.upper) | (rows.frequencies != rows.lower)
+    is_outside &= (lower < upper) | (frequencies != lower)
+    # Nor is anything below an interval that begins where frequencies do, or above the other end.
+    is_outside &= (frequencies != lower) | (lower != 0)
+    is_outside &= (frequencies != upper) | (upper != 1)
     outside = int(is_outside.sum())
     if not outside:
-        return (promise,)
+        return ()
     return (
-        promise,
-        f"Points at an end of their interval or outside: {outside} of {len(rows.names)}. "
+        f"{what} at an end of their interval or outside: {outside:,} of {frequencies.size:,}. "
         "Post-processing moves estimates until they fit together, and intervals are made from the "
         "reports alone.",
     )
