@@ -31,8 +31,26 @@ def test_percent_is_noticed_once_in_the_callers_line(way):
     with pytest.warns(ImplausibleUnitWarning, match=r"divide them by 100$") as record:
         way(PERCENT)
     (warning,) = record
-    assert str(warning.message).startswith("these frequencies sum to 100, a hundred times the tot")
+    assert str(warning.message).startswith(
+        "these frequencies sum to 100, and the problem states a "
+    )
     assert warning.filename == __file__
+
+
+@pytest.mark.parametrize("values", [[50.0, -5.0, 55.0], [51.1, 29.0, 13.9, -0.4]])
+def test_raw_percent_with_a_negative_value_is_noticed(values):
+    with pytest.warns(ImplausibleUnitWarning, match="percent, divide them by 100$"):
+        PROBLEM.solve(values)
+
+
+def test_noise_around_shares_of_1_is_not_taken_for_percent(recwarn):
+    rng = np.random.default_rng(0)
+    for d in (30, 100):
+        # Noise whose sum is that of percent in every third trial.
+        noisy = 1 / d + rng.normal(0, 100 / math.sqrt(d), (2_000, d))
+        assert (np.abs(noisy.sum(axis=-1) - 100) <= 50).mean() > 0.2
+        PROBLEM.solve(noisy)
+    assert not recwarn.list
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -101,13 +119,13 @@ def test_other_integers_are_counts(total, values):
 
 
 def test_the_trial_of_a_stack_is_named():
-    with pytest.warns(ImplausibleUnitWarning, match="sum to 100 in trial 1, a hundred times"):
+    with pytest.warns(ImplausibleUnitWarning, match="sum to 100 in trial 1, and the problem"):
         PROBLEM.solve([[0.5, 0.25, 0.25], PERCENT])
 
 
 def test_the_total_is_that_of_the_problem():
     shares = Problem(LeastSquares(), [NonNegative(), SumsTo(0.25)])
-    with pytest.warns(ImplausibleUnitWarning, match=r"the total 0\.25 of the problem"):
+    with pytest.warns(ImplausibleUnitWarning, match=r"states a total of 0\.25: if"):
         shares.solve([12.4, 12.7])
     assert Problem(LeastSquares(), [SumsTo(100)]).solve(PERCENT).frequencies.sum() == 100
     assert Problem(LeastSquares(), [SumsTo(1000)]).solve(COUNTS).frequencies.sum() == 1000
@@ -119,7 +137,8 @@ def test_the_total_is_that_of_the_problem():
         [1.0, 0.0, 2.0],  # whole numbers of a toy
         [3.0, 3.0, 3.5],
         [5.0, -1.0, 6.0],
-        [50.0, -5.0, 55.0],  # a sum of 100 with a negative value: no percent
+        [120.0, -60.0, 40.0],  # noise that may well have a sum of 100
+        [40.0, -5.0, 3.0],  # less than half of what percent sum to
         [98.0, 0.5, 0.4],  # more than one percent off
         [700.5, 200.0, 30.0],
         [6e7],  # a single value is no domain

@@ -12,10 +12,11 @@ from ldpopt.constraints import Constraint
 from ldpopt.errors import ImplausibleUnitWarning, warn
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.origin import warn_of_counts
-from ldpopt.estimate.units import LARGE, PERCENT, sum_to_about
+from ldpopt.estimate.units import AROUND, LARGE, PERCENT, sum_to_about
 from ldpopt.solve.formulation import Formulation, Region
 
 _NEAR = 1.0  # totals that percents may be off: rounding, of up to 1 %
+_ERRORS = 5.0  # standard errors of a sum that noise practically never exceeds
 _WHOLE = 2.0**53  # of doubles: beyond, all are whole numbers
 
 
@@ -53,17 +54,22 @@ def warn_of_unit(problem: Formulation, start: FrequencyEstimate) -> None:
     if start.has_noise or d * np.vdot(f, f) < LARGE**2:
         return
     sums = f.sum(axis=-1)
-    is_large = np.asarray((sums >= LARGE * max(total, 1.0)) & (f.min(axis=-1) >= 0))
-    is_percent = is_large & (np.abs(sums - PERCENT * total) <= _NEAR * total)
+    # No share is negative, so that what is shows how large the noise is, and that of the sum.
+    lowest = f.min(axis=-1)
+    noise = _ERRORS * np.sqrt(d) * np.maximum(-lowest, 0.0)
+    is_large = np.asarray((sums >= LARGE * max(total, 1.0)) & (sums - total > noise))
+    # Estimates from reports alone, of which some are negative, need not sum to the whole.
+    allowed = np.where(lowest < 0, AROUND * PERCENT, _NEAR) * total
+    is_percent = is_large & (np.abs(sums - PERCENT * total) <= allowed)
     if is_percent.any():
         trial = validate.first(is_percent)
         where = f" in {validate.trial(trial)}" if trial else ""
         warn(
-            f"these frequencies sum to {np.asarray(sums)[trial]:.6g}{where}, a hundred times the "
-            f"total {total:g} of the problem: if they are percent, divide them by 100",
+            f"these frequencies sum to {np.asarray(sums)[trial]:.6g}{where}, and the problem "
+            f"states a total of {total:g}: if they are percent, divide them by 100",
             ImplausibleUnitWarning,
         )
-    elif np.any(is_large & (sums < _WHOLE) & (f == np.rint(f)).all(axis=-1)):
+    elif np.any(is_large & (lowest >= 0) & (sums < _WHOLE) & (f == np.rint(f)).all(axis=-1)):
         warn_of_counts()
 
 
