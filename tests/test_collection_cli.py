@@ -148,6 +148,7 @@ def test_numbers_need_no_heading_and_parts_are_added_to_a_folder(tmp_path):
     [
         ("value\nblue\npink\n", "line 3: 'pink'"),
         ("value\nBlue \n", "'Blue ' is not in the domain of 4 values: did you mean 'blue'?"),
+        ("value\nbleu\n", "'bleu' is not in the domain of 4 values: did you mean 'blue'?"),
         ("value,count\nblue,7\n", "has a column 'count', and each row is one user here"),
         ("value\nblue\n\nblue\n", "line 3: ''"),
         ("blue\nblue\nrot\n", "line 3: 'rot'"),
@@ -162,6 +163,7 @@ def test_numbers_need_no_heading_and_parts_are_added_to_a_folder(tmp_path):
     ids=[
         "unknown",
         "another case",
+        "letters swapped",
         "counts",
         "blank",
         "no heading",
@@ -467,7 +469,7 @@ def test_python_reads_counts_of_files_with_the_labels_that_they_were_made_with(w
         with pytest.raises(InvalidInputError, match="epsilon"):
             read_counts(path, oracles.OUE(1.0, len(LABELS)))
         with pytest.raises(
-            InvalidInputError, match=r"n is 1999, but .* has counts of 2000 reports"
+            InvalidInputError, match=r"has counts of 2000 reports, not of n = 1999$"
         ):
             read_counts(path, n=1999)
 

@@ -124,6 +124,8 @@ def test_a_set_of_labels_that_the_estimate_does_not_have_is_named():
         RAW.query({"pets": ["cat", "hen"]})
     with pytest.raises(InvalidInputError, match="set 0 has 1, which is no label"):
         RAW.query([["cat", 1]])
+    with pytest.raises(InvalidInputError, match="no label of this estimate: did you mean 'cat'"):
+        RAW.query({"pets": ["dog", "catt"]})
     with pytest.raises(InvalidTypeError, match="this estimate has no labels"):
         PLAIN.query([["cat"]])
 

@@ -73,6 +73,15 @@ def test_an_unknown_name_suggests_the_nearest_or_lists_all(name, hint):
         validate.lookup("method", name, table)
 
 
+def test_among_very_many_names_only_one_that_differs_in_case_is_near():
+    few = [f"value {i}" for i in range(100)]
+    assert validate.nearest(" VALUE 7", few) == ["value 7"]
+    assert validate.nearest("vlaue 7", few)[0] == "value 7"
+    many = [f"value {i}" for i in range(20_000)]
+    assert validate.nearest(" VALUE 7", many) == ["value 7"]
+    assert validate.nearest("vlaue 7", many) == []
+
+
 def test_several_near_names_are_listed_as_in_a_sentence():
     table = dict.fromkeys(["norm-sub", "norm-mul", "norm", "power"])
     with pytest.raises(

@@ -177,7 +177,7 @@ def _agreeing(
     if oracle is not None:
         Header(oracle, header.labels).agree(header, "the given oracle", str(path))
     if n is not None and n != result.n:
-        raise InvalidInputError(f"n or --n is {n}, but {path} has counts of {result.n} reports")
+        raise InvalidInputError(f"{path} has counts of {result.n} reports, not of n = {n}")
     if labels is None:
         return result
     domain = _domain(labels, header.oracle.d)

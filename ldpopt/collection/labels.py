@@ -112,10 +112,8 @@ class Labels:
         if is_word and self.texts is None:
             hint = "; name them by --domain FILE"
         elif is_word and self.texts is not None:
-            # Most labels that are not known differ in case or by a blank.
-            plain = str(name).strip().lower()
-            near = next((text for text in self.texts if text.strip().lower() == plain), None)
-            hint = f": did you mean {near!r}?" if near is not None else ""
+            close = validate.nearest(name, self.texts)
+            hint = f": did you mean {close[0]!r}?" if close else ""
         return f"not in the domain of {self.d} values{hint}"
 
     @cached_property
