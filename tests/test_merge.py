@@ -152,6 +152,29 @@ def test_a_file_of_the_same_name_is_not_taken_for_the_reports(world):
     assert (result.status, "was not checked" in result.err) == (0, True)
 
 
+@pytest.mark.parametrize("labels", [LABELS, None])
+def test_merged_counts_keep_the_labels_that_all_have(labels, world):
+    day("mon", [0, 1, 1], labels=labels)
+    day("tue", [2, 3], labels=labels)
+    monday = read_counts("mon.json", labels=LABELS)
+    tuesday = read_counts("tue.json", labels=LABELS)
+    both = merge({"mon": monday, "tue": tuesday}).counts
+    assert list(both.estimate.labels) == list(both.labels) == LABELS
+    # Where files keep a fingerprint of their labels, one list names the values of all.
+    half = merge({"mon": read_counts("mon.json"), "tue": tuesday}).counts
+    assert (half.labels is None) == (labels is None)
+    assert (
+        merge({"mon": read_counts("mon.json"), "tue": read_counts("tue.json")}).counts.labels
+        is None
+    )
+    if labels is None:
+        other = read_counts("tue.json", labels=["red", "blue", "grey", "white"])
+        with pytest.raises(InvalidInputError, match=r"^tue and mon are not .* label 3, 'grey'"):
+            merge({"mon": monday, "tue": other})
+        with pytest.raises(InvalidInputError, match="the same labels in another order"):
+            merge({"mon": monday, "tue": read_counts("tue.json", labels=LABELS[::-1])})
+
+
 # --- what differs between lists of labels ---------------------------------------------------------
 
 

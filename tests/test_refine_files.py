@@ -149,6 +149,11 @@ def test_counts_keep_a_second_pass(ending, tmp_path):
     assert "Read twice: rare values gain as from" in done.out
     expected = aggregate(tmp_path / "reports", refine="mixture-ns").estimate
     assert_array_equal(read_counts(out).estimate.frequencies, expected.frequencies)
+    labels = [f"value {v}" for v in range(D)]
+    labelled = read_counts(out, labels=labels).estimate
+    assert list(labelled.labels) == labels
+    assert labelled.gain == expected.gain
+    assert labelled.top(1)[0].label == labels[np.argmax(expected.frequencies)]
     (tmp_path / "labels.txt").write_text("".join(f"value {v}\n" for v in range(D)))
     about = ["--domain", tmp_path / "labels.txt", "--method", "norm-sub"]
     done = run("estimate", out, *about, "--out", tmp_path / "est.json")

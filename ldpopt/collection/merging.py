@@ -12,7 +12,7 @@ import numpy as np
 from ldpopt.collection.aggregation import Aggregate
 from ldpopt.collection.duplicates import mark_duplicates
 from ldpopt.collection.files import ReportFile, open_reports
-from ldpopt.collection.header import Header
+from ldpopt.collection.header import Header, fingerprint
 from ldpopt.collection.layout import Reason
 from ldpopt.collection.partition import Partition, malformed_rows, partitions, stamp_of
 from ldpopt.errors import InvalidInputError, LdpoptError
@@ -28,7 +28,7 @@ class Merged:
     Attributes
     ----------
     counts
-        Their sum, with all that became of other rows.
+        Their sum, with all that became of other rows, and with the labels that all of them have.
     ids_compared
         Whether the client ids behind all of them were compared: each client then reported in one of
         them alone.
@@ -71,6 +71,7 @@ def merge(parts: Mapping[str, Aggregate]) -> Merged:
     # Each against the first is enough: equality passes on.
     for name, part in others:
         part.header.agree(first.header, name, first_name)
+    labels = _common_labels(parts)
     # Files before clients: one that was counted twice would show as thousands of clients.
     _require_apart(parts)
     ids_compared = _compare_ids(parts)
@@ -94,8 +95,27 @@ def merge(parts: Mapping[str, Aggregate]) -> Merged:
         unreadable=unreadable,
         files=_files(parts),
         parts=identities,
+        labels=labels,
     )
     return Merged(merged, ids_compared)
+
+
+def _common_labels(parts: Mapping[str, Aggregate]) -> tuple[str, ...] | None:
+    """Return the labels that all counts have; None where those of some are not known.
+
+    Raises InvalidInputError if two lists of labels differ.
+    """
+    stated = {name: tuple(part.labels) for name, part in parts.items() if part.labels is not None}
+    if not stated:
+        return None
+    (first_name, labels), *others = stated.items()
+    for name, other in others:
+        # Files of numbers have no fingerprint that would show it.
+        given = Header(parts[name].header.oracle, fingerprint(other))
+        given.agree(Header(given.oracle, fingerprint(labels)), name, first_name, other)
+    # One fingerprint is that of one list; without it other counts may have another list.
+    is_of_all = len(stated) == len(parts) or parts[first_name].header.labels is not None
+    return labels if is_of_all else None
 
 
 def _require_apart(parts: Mapping[str, Aggregate]) -> None:
