@@ -5,13 +5,16 @@ Each is a ``ValueError`` or ``TypeError`` too, but that of a missing package, an
 
 from __future__ import annotations
 
+import difflib
 import sys
 import sysconfig
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+_COMPARED = 10_000  # names that are compared letter by letter with a wrong one: up to a second
 
 
 class LdpoptError(Exception):
@@ -175,6 +178,27 @@ _BEGINNINGS = {
     b"\xff\xfe": "UTF-16: save it as UTF-8",
     b"\xfe\xff": "UTF-16: save it as UTF-8",
 }
+
+
+def nearest(name: object, choices: Iterable[str]) -> list[str]:
+    """Return up to three choices that are like a name, in any case, the nearest first.
+
+    Of very many choices, only one that differs in case or by blanks: to compare letters takes
+    0.1 ms for each.
+
+    Examples
+    --------
+    >>> nearest("Cofee", ["tea", "coffee", "milk"])
+    ['coffee']
+    """
+    wanted = str(name).strip().lower()
+    in_any_case = {choice.strip().lower(): choice for choice in choices}
+    if wanted in in_any_case:
+        return [in_any_case[wanted]]
+    if len(in_any_case) > _COMPARED:
+        return []
+    close = difflib.get_close_matches(wanted, in_any_case, n=3, cutoff=0.5)
+    return [in_any_case[match] for match in close]
 
 
 def other_separator(heading: Sequence[str]) -> str:

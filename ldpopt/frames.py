@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.columns import COUNT, FREQUENCY, LABEL, VALUE
-from ldpopt.errors import InvalidInputError, InvalidTypeError
+from ldpopt.errors import InvalidInputError, InvalidTypeError, nearest
 
 # Names by which columns are known where there are several of numbers, as in CSV files.
 _LABELS = (LABEL, VALUE)
@@ -248,7 +248,9 @@ class Labelled:
         if missing and self.rest is None:
             raise self._refused(f"has no number for {missing[0]!r}")
         if unknown:
-            raise self._refused(f"has a number for {unknown[0]!r}, which is no value")
+            close = nearest(unknown[0], wanted)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            raise self._refused(f"has a number for {unknown[0]!r}, which is no value{hint}")
         for names in (self.labels, labels):
             if len(wanted) < len(names):
                 twice = next(label for label in wanted if list(names).count(label) > 1)

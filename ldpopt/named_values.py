@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpopt import validate
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, nearest
 
 # Of what a list of indices holds: none of them has a label in it.
 _NUMBERS = frozenset((int, float, np.int64, np.float64))
@@ -46,7 +45,7 @@ class Places:
             )
         if isinstance(label, str) and label in self.index:
             return self.index[label]
-        close = validate.nearest(label, self.index) if isinstance(label, str) else []
+        close = nearest(label, self.index) if isinstance(label, str) else []
         remedy = f"did you mean {close[0]!r}?" if close else "see estimate.labels"
         raise InvalidInputError(
             f"{what} has {label!r}, which is no label of this estimate: {remedy}"

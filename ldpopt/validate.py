@@ -6,7 +6,6 @@ where, and what to do.
 
 from __future__ import annotations
 
-import difflib
 import math
 import numbers
 import reprlib
@@ -21,6 +20,7 @@ from ldpopt.errors import (
     InvalidInputError,
     InvalidTypeError,
     UnknownNameError,
+    nearest,
     warn,
 )
 from ldpopt.frames import numbers_of
@@ -31,8 +31,6 @@ Item = TypeVar("Item")
 _FLOAT64 = np.dtype(np.float64)
 
 _INT64_BOUND = 2**62  # a bound as high as this only keeps numbers within int64
-
-_COMPARED = 10_000  # names that are compared letter by letter with a wrong one: up to a second
 
 # Where labels stand for values that constraints know by their positions.
 _POSITIONS = "give the position of each value, counted from 0, as labels.index(...) returns it"
@@ -47,27 +45,6 @@ def unknown_name(kind: str, name: object, choices: Iterable[str]) -> UnknownName
     close = nearest(name, names)
     hint = f"did you mean {_alternatives(close)}?" if close else f"known: {', '.join(names)}"
     return UnknownNameError(f"unknown {kind} {name!r}: {hint}")
-
-
-def nearest(name: object, choices: Iterable[str]) -> list[str]:
-    """Return up to three choices that are like a name, in any case, the nearest first.
-
-    Of very many choices, only one that differs in case or by blanks: to compare letters takes
-    0.1 ms for each.
-
-    Examples
-    --------
-    >>> nearest("Cofee", ["tea", "coffee", "milk"])
-    ['coffee']
-    """
-    wanted = str(name).strip().lower()
-    in_any_case = {choice.strip().lower(): choice for choice in choices}
-    if wanted in in_any_case:
-        return [in_any_case[wanted]]
-    if len(in_any_case) > _COMPARED:
-        return []
-    close = difflib.get_close_matches(wanted, in_any_case, n=3, cutoff=0.5)
-    return [in_any_case[match] for match in close]
 
 
 def _alternatives(names: list[str]) -> str:

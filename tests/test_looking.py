@@ -94,6 +94,14 @@ def test_labels_reach_every_answer():
         assert estimate.interval(sets=sets)["pets"] == (lower[0], upper[0])
     assert solution.query({"pets": ["cat"]}) == {"pets": solution.frequencies[0]}
     assert solution.interval(sets={"pets": ["cat"]}).keys() == {"pets"}
+    assert solution.top(2) == solution.estimate.top(2)
+    assert solution.top(above=0.15) == solution.estimate.top(above=0.15)
+    options = {"level": 0.9, "largest": 1, "simultaneous": True}
+    for sets in (None, {"pets": ["cat", "dog"], "cats": ["cat"]}):
+        pictures = [one.plot(sets, **options) for one in (solution, solution.estimate)]
+        first, second = ((p.get_suptitle(), p.get_supxlabel()) for p in pictures)
+        assert first == second
+    assert solution.plot().get_suptitle() == solution.estimate.plot().get_suptitle()
     assert STACK.query({"pets": ["cat", "dog"]})["pets"].shape == (2,)
 
 

@@ -158,6 +158,10 @@ REFUSED = {
         lambda: Problem(losses.LeastSquares(), [c.Bounds(upper={"owl": 0.2})]).solve(ESTIMATE),
         "upper has a number for 'owl', which is no value: see estimate.labels",
     ),
+    "a bound of a misspelt label": (
+        lambda: Problem(losses.LeastSquares(), [c.Bounds(upper={"dgo": 0.2})]).solve(ESTIMATE),
+        r"for 'dgo', which is no value \(did you mean 'dog'\?\): see",
+    ),
     "an estimate without labels": (
         lambda: Problem(losses.LeastSquares(), [c.TopSet(["ape"])]).solve(FREQUENCIES),
         "indices of TopSet has the label 'ape', and the estimate has no labels: pass labels=",

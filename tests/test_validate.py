@@ -21,6 +21,7 @@ from ldpopt.errors import (
     LdpoptError,
     LdpoptWarning,
     SolverError,
+    nearest,
 )
 from ldpopt.estimate import heavy_hitters, mean_squared_error
 from ldpopt.losses import LeastSquares, WeightedLeastSquares
@@ -75,11 +76,11 @@ def test_an_unknown_name_suggests_the_nearest_or_lists_all(name, hint):
 
 def test_among_very_many_names_only_one_that_differs_in_case_is_near():
     few = [f"value {i}" for i in range(100)]
-    assert validate.nearest(" VALUE 7", few) == ["value 7"]
-    assert validate.nearest("vlaue 7", few)[0] == "value 7"
+    assert nearest(" VALUE 7", few) == ["value 7"]
+    assert nearest("vlaue 7", few)[0] == "value 7"
     many = [f"value {i}" for i in range(20_000)]
-    assert validate.nearest(" VALUE 7", many) == ["value 7"]
-    assert validate.nearest("vlaue 7", many) == []
+    assert nearest(" VALUE 7", many) == ["value 7"]
+    assert nearest("vlaue 7", many) == []
 
 
 def test_several_near_names_are_listed_as_in_a_sentence():

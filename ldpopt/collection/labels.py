@@ -23,7 +23,7 @@ from ldpopt.collection.pages import check_pages
 from ldpopt.collection.parquet import CLIENT_ID, is_name, opened
 from ldpopt.collection.untrusted import check_regular, parse_json, read_text
 from ldpopt.columns import COUNT, LABEL, VALUE, first_named
-from ldpopt.errors import InvalidInputError, not_utf8, other_separator
+from ldpopt.errors import InvalidInputError, nearest, not_utf8, other_separator
 from ldpopt.printable import counted
 
 _NAMES = (VALUE, LABEL)  # of a column of values, the first that a file has
@@ -112,7 +112,7 @@ class Labels:
         if is_word and self.texts is None:
             hint = "; name them by --domain FILE"
         elif is_word and self.texts is not None:
-            close = validate.nearest(name, self.texts)
+            close = nearest(name, self.texts)
             hint = f": did you mean {close[0]!r}?" if close else ""
         return f"not in the domain of {self.d} values{hint}"
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-_PICTURED = 40  # values that can still be read below each other in a picture
+PICTURED = 40
+"""How many values can still be read below each other in a picture."""
 
 
 class FrequencyEstimate(TracedFrequencies):
@@ -455,7 +456,7 @@ class FrequencyEstimate(TracedFrequencies):
         sets: Sets | NamedSets | None = None,
         *,
         level: float | None = 0.95,
-        largest: int = _PICTURED,
+        largest: int = PICTURED,
         simultaneous: bool = False,
     ) -> Figure:
         """Return a picture of the largest values of one vector, or of sets, with intervals.

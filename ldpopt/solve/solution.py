@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldpopt.estimate import FrequencyEstimate
+from ldpopt.estimate import FrequencyEstimate, TopValues
+from ldpopt.estimate.estimate import PICTURED
 from ldpopt.estimate.sets import NamedSets, Sets
 from ldpopt.immutable import closed
 from ldpopt.printable import counted, shortened
@@ -22,6 +23,9 @@ from ldpopt.solve.plan import Path
 from ldpopt.solve.status import Status
 from ldpopt.solve.summary import Summary
 from ldpopt.tables import html_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Array = NDArray[np.float64]
 
@@ -217,6 +221,36 @@ class Solution:
         # As its own type states it, a mapping of sets is passed by name.
         options: dict[str, Any] = {"simultaneous": simultaneous, "selected": selected}
         return self.estimate.interval(level, sets=sets, **options)
+
+    def top(self, k: int | None = None, *, above: float | None = None) -> TopValues:
+        """Return the largest values, with their labels: see ``FrequencyEstimate.top``.
+
+        Examples
+        --------
+        >>> from ldpopt import FrequencyEstimate, Problem, constraints, losses
+        >>> simplex = [constraints.NonNegative(), constraints.SumsTo(1.0)]
+        >>> raw = FrequencyEstimate([0.5, 0.75, -0.25], labels=["cat", "dog", "cow"])
+        >>> Problem(losses.LeastSquares(), simplex).solve(raw).top(2)
+        value  index  frequency
+        dog    1      0.62500
+        cat    0      0.37500
+        """
+        return self.estimate.top(k, above=above)
+
+    def plot(
+        self,
+        sets: Sets | NamedSets | None = None,
+        *,
+        level: float | None = 0.95,
+        largest: int = PICTURED,
+        simultaneous: bool = False,
+    ) -> Figure:
+        """Return a picture of the largest values or of sets: see ``FrequencyEstimate.plot``.
+
+        Its intervals are those of ``interval``.
+        """
+        options: dict[str, Any] = {"largest": largest, "simultaneous": simultaneous}
+        return self.estimate.plot(sets, level=level, **options)
 
     def summary(self) -> Summary:
         """Return objective, certificate, multipliers by constraint, path and times on one screen.
