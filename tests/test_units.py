@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from ldpopt import FrequencyEstimate, Problem, losses, oracles
+from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
 from ldpopt.constraints import Custom, Linear, Near, NonNegative, Smooth, SumsTo, TopSet
 from ldpopt.errors import InvalidInputError, LdpoptWarning
 from ldpopt.expressions import with_squares_in_units
@@ -329,6 +329,24 @@ def test_a_minimum_at_0_is_certified_in_the_units_of_the_estimate(seed):
     solution = Problem(loss, [TopSet([int(raw.argmax())])]).solve(raw)
     assert np.max(np.abs(solution.frequencies)) < 1e-9
     assert solution.status is Status.OPTIMAL
+
+
+PUSHED_TO_0 = {
+    "smooth": losses.Custom(lambda f, y: cp.sum(cp.logistic(3 * (f - y)))),
+    "straight": losses.Custom(lambda f, y: cp.sum(cp.pos(cp.abs(f - y) - 0.01)) + 5 * cp.sum(f)),
+    "largest deviation": losses.MaxAbsolute() + 5 * L1To(np.zeros(4)),
+}
+
+
+@pytest.mark.parametrize("size", [1e-14, 1e-12, 1e-11])
+@pytest.mark.parametrize("name", PUSHED_TO_0)
+def test_values_that_bounds_hold_at_0_say_nothing_about_the_unit_of_a_loss(name, size):
+    """A solver ends beside 0, where the loss is made of an estimate near 1."""
+    problem = Problem(PUSHED_TO_0[name], [NonNegative(), Linear(np.ones(4), -np.inf, 1.0)])
+    certificate = certify(problem, [0.63, 0.21, 0.09, 0.21], np.full(4, size))
+    assert certificate.is_optimal(1e-8, relative=True)
+    beside = certify(problem, [0.63, 0.21, 0.09, 0.21], np.full(4, 1e-6))
+    assert not beside.is_optimal(1e-8, relative=True)
 
 
 def test_what_steep_rows_are_compared_with_says_nothing_about_units():

@@ -80,9 +80,7 @@ def evidence(
         proof = _of_tangent(tangent, limits, stated, sufficient)
     else:
         assert isinstance(tangent, KinkedLoss | MixedLoss)
-        # Kinks stand in the objective, where solvers do not see the unit of the frequencies.
-        stated = source.stated_in(frequency_unit(_reach(tangent)))
-        proof = _of_kinked_loss(tangent, limits, stated, sufficient)
+        stated, proof = _of_kinks(tangent, limits, source, sufficient)
     return _evidence_of(proof, tangent, rows, source, stated, bounds, sufficient)
 
 
@@ -170,8 +168,7 @@ def by_stated_bounds(
         proof = _explaining_tangent(tangent, ends, stated)
     else:
         assert isinstance(tangent, KinkedLoss | MixedLoss)
-        stated = source.stated_in(frequency_unit(_reach(tangent)))
-        proof = _of_kinked_loss(tangent, ends, stated, sufficient)
+        stated, proof = _of_kinks(tangent, ends, source, sufficient)
     if proof is None:
         return explanation
     other = _explanation(proof, tangent, rows, stated, bounds)
@@ -234,6 +231,24 @@ def _of_cones(result: ConeGap) -> _Proof:
     return _Proof(
         result.gap, result.reason, result.multipliers, result.residual, result.of_auxiliary
     )
+
+
+def _of_kinks(
+    loss: KinkedLoss | MixedLoss, limits: Box, source: RowsOfTrials, sufficient: float
+) -> tuple[StatedRows, _Proof]:
+    """Return the proof of a loss with kinks, and the rows in the unit that it is from."""
+    # Kinks stand in the objective, where solvers do not see the unit of the frequencies.
+    unit = frequency_unit(_reach(loss))
+    stated = source.stated_in(unit)
+    proof = _of_kinked_loss(loss, limits, stated, sufficient)
+    if unit < 1 and proof.reason:
+        # All values of a solver's point may be small because bounds of 0 hold them: then the loss
+        # is made of numbers near 1, which are huge in that unit.
+        usual = source.stated_in(1.0)
+        other = _of_kinked_loss(loss, limits, usual, sufficient)
+        if other.gap < proof.gap:
+            return usual, other
+    return stated, proof
 
 
 def _of_kinked_loss(
