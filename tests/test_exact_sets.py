@@ -200,6 +200,28 @@ def test_a_solver_s_point_needs_no_second_look(monkeypatch):
         assert result.distance < 1e-12
 
 
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_multipliers_that_point_to_a_side_without_a_bound_hold_no_row(name, sign, monkeypatch):
+    """What rounding leaves of multipliers, where a total explains all, has any sign."""
+    constraints, written_out = SETS[name]
+    d = size_of(name)
+    target = [0.7, -0.2, 0.4, 0.1][:d]
+    ones = [Fraction(1)] * d
+    suggested = duality.suggested
+    monkeypatch.setattr(duality, "suggested", lambda *given: sign + 0.0 * suggested(*given))
+    minimiser = polyhedron_minimiser(fractions(target), ones, *rows_of(written_out, d))
+    result = certified(ldpopt.Problem(losses.LeastSquares(), constraints), target, [0.25] * d)
+    assert_proved(result, squares(fractions(target), ones), minimiser, [0.25] * d)
+
+
+def test_the_answer_under_a_total_and_a_loose_variation_is_certified_exactly():
+    loss = losses.WeightedLeastSquares([1e6, 1.0])
+    problem = ldpopt.Problem(loss, [SumsTo(0.1), Smooth(0.55), Monotone([1, 0])])
+    target = [-0.21, 0.98]
+    assert certified(problem, target, problem.solve(target).frequencies).ulps < 4
+
+
 def test_contradictions_and_other_auxiliary_variables():
     problem = ldpopt.Problem(
         losses.LeastSquares(), [Smooth(total_variation=0.1), Bounds([0, 0.5], [0.1, 0.6])]

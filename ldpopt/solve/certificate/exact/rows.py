@@ -368,7 +368,10 @@ def _suggested_rows(multipliers: Array, system: Rows) -> Active:
         if system.is_equation(i):
             rows[i] = -1
         elif abs(multiplier) > threshold and not system.only_bounds_auxiliary(i):
-            rows[i] = -1 if multiplier > 0 else 1
+            side = -1 if multiplier > 0 else 1
+            # Where a total or values explain all but rounding, a row's own sign may be rounding.
+            if (system.lower[i] if side < 0 else system.upper[i]) is not None:
+                rows[i] = side
     return rows
 
 
