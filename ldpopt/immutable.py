@@ -12,13 +12,14 @@ from enum import Enum
 from functools import cached_property
 from numbers import Number
 from operator import is_
-from typing import Any, ClassVar, NamedTuple, NoReturn, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self, TypeVar, overload
 
 import numpy as np
 
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 
 _Class = TypeVar("_Class", bound=type)
+_Value = TypeVar("_Value")
 
 
 class _Container(NamedTuple):
@@ -29,43 +30,67 @@ class _Container(NamedTuple):
     contents: tuple[Any, ...]
 
 
+class _Form(NamedTuple):
+    """An array in an attribute, and how it read its memory at first.
+
+    Numpy lets anyone set the shape, the strides and the type of an array that cannot be written to.
+    """
+
+    name: str
+    array: Any
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: Any
+    memory: Any
+
+
 class _Held(NamedTuple):
     """What an attribute holds that needs a look: itself, or in tuples, lists and the like.
 
-    ``parts`` are immutable objects, ``containers`` those that can be changed. ``foreign`` states
-    whether there is an object of an unknown kind.
+    ``parts`` are immutable objects, ``containers`` those that can be changed, and ``forms`` those
+    of the arrays. ``foreign`` states whether there is an object of an unknown kind.
     """
 
-    parts: tuple[Immutable, ...]
-    containers: tuple[_Container, ...]
-    foreign: bool
+    parts: tuple[Immutable, ...] = ()
+    containers: tuple[_Container, ...] = ()
+    forms: tuple[_Form, ...] = ()
+    foreign: bool = False
 
 
 class _Contents(NamedTuple):
     """What an object holds in all its attributes that needs a look.
 
     ``parts`` are the immutable objects in attributes, those among theirs, and so on, each once.
-    ``containers`` are the object's own. ``is_settled`` states whether neither the object nor one
-    of its parts holds a foreign object.
+    ``containers`` and ``forms`` are the object's own. ``is_settled`` states whether neither the
+    object nor one of its parts holds a foreign object.
     """
 
     parts: tuple[Immutable, ...]
     containers: tuple[_Container, ...]
+    forms: tuple[_Form, ...]
     is_settled: bool
 
 
 class _Seal:
     """The class and the attributes at the end of construction.
 
-    ``held`` has an entry for each attribute that needs a look.
+    ``held`` has an entry for each attribute that needs a look, and ``derived`` the values of
+    derived properties that were computed so far.
     """
 
-    __slots__ = ("_contents", "attributes", "held", "kind")
+    __slots__ = ("_contents", "attributes", "derived", "held", "kind")
 
-    def __init__(self, kind: type, attributes: dict[str, Any], held: dict[str, _Held]) -> None:
+    def __init__(
+        self,
+        kind: type,
+        attributes: dict[str, Any],
+        held: dict[str, _Held],
+        derived: dict[str | None, Any],
+    ) -> None:
         self.kind = kind
         self.attributes = attributes
         self.held = held
+        self.derived = derived
         self._contents: _Contents | None = None
 
     @property
@@ -80,16 +105,18 @@ def _joined(holdings: Iterable[_Held]) -> _Contents:
     # By identity: a user's class may call different objects equal.
     parts: dict[int, Immutable] = {}
     containers: tuple[_Container, ...] = ()
+    forms: tuple[_Form, ...] = ()
     is_settled = True
     for holding in holdings:
         containers += holding.containers
+        forms += holding.forms
         is_settled &= not holding.foreign
         for part in holding.parts:
             contents = part._contents
             is_settled &= contents.is_settled
             for deeper in (part, *contents.parts):
                 parts[id(deeper)] = deeper
-    return _Contents(tuple(parts.values()), containers, is_settled)
+    return _Contents(tuple(parts.values()), containers, forms, is_settled)
 
 
 class SealsInstances(ABCMeta):
@@ -149,6 +176,36 @@ def called_as(name: str) -> Callable[[_Class], _Class]:
     return named
 
 
+class derived_property(cached_property[_Value]):  # a decorator, as its base is
+    """A property of an immutable object that is computed once, and that nobody can replace.
+
+    A ``cached_property`` keeps its value among the attributes, where anyone can set another one.
+    """
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> _Value: ...
+
+    def __get__(self, instance: object | None, owner: type[Any] | None = None) -> Self | _Value:
+        """Return the value, computed at the first look."""
+        if instance is None:
+            return self
+        attributes = vars(instance)
+        seal: _Seal | None = attributes.get("_sealed")
+        # A constructor may look too: what it computes is kept with the seal.
+        derived: dict[str | None, Any]
+        derived = attributes.setdefault("_derived", {}) if seal is None else seal.derived
+        if self.attrname not in derived:
+            derived[self.attrname] = locked(self.func(instance))
+        value: _Value = derived[self.attrname]
+        return value
+
+    def __set__(self, instance: Any, value: object) -> None:
+        instance._refuse(self.attrname)
+
+
 class Immutable(metaclass=SealsInstances):
     """Base of classes whose instances cannot change after construction.
 
@@ -157,8 +214,9 @@ class Immutable(metaclass=SealsInstances):
     or deleting an attribute raises ``FrozenInstanceError``, an ``AttributeError``. Lists, sets,
     dictionaries and scipy's sparse matrices are copies that nobody else holds. Copies and pickles
     are sealed too. Equality is identity. Python has ways around this, such as
-    ``object.__setattr__`` and ``append`` of a list: ``require_unchanged`` notices them. What it
-    cannot look into, such as a function or an object of another class, makes ``is_settled`` false.
+    ``object.__setattr__``, ``append`` of a list and a new ``shape`` of an array:
+    ``require_unchanged`` notices them. What it cannot look into, such as a function or an object of
+    another class, makes ``is_settled`` false.
 
     Examples
     --------
@@ -183,11 +241,12 @@ class Immutable(metaclass=SealsInstances):
     def _seal(self) -> None:
         attributes = vars(self)
         attributes.pop("_sealed", None)
+        derived: dict[str | None, Any] = attributes.pop("_derived", {})
         held: dict[str, _Held] = {}
         for name, value in attributes.items():
             attributes[name] = locked(value)
             self._look_into(name, attributes[name], held)
-        attributes["_sealed"] = _Seal(type(self), attributes.copy(), held)
+        attributes["_sealed"] = _Seal(type(self), attributes.copy(), held, derived)
 
     def _altered(self, **changes: Any) -> Self:
         """Return a sealed copy with other values of some attributes.
@@ -206,7 +265,7 @@ class Immutable(metaclass=SealsInstances):
             attributes[name] = locked(value)
             self._look_into(name, attributes[name], held)
         copy: Self = object.__new__(seal.kind)
-        vars(copy).update(attributes, _sealed=_Seal(seal.kind, attributes, held))
+        vars(copy).update(attributes, _sealed=_Seal(seal.kind, attributes, held, {}))
         return copy
 
     @classmethod
@@ -217,9 +276,12 @@ class Immutable(metaclass=SealsInstances):
         if kind in _PLAIN:
             return
         if isinstance(kind, SealsInstances):
-            held[name] = _Held((value,), (), foreign=False)
+            held[name] = _Held(parts=(value,))
             return
-        if _is_locked(value) or isinstance(value, _SETTLED):
+        if _is_locked(value):
+            held[name] = _Held(forms=(_form(name, value),))
+            return
+        if isinstance(value, _SETTLED):
             return
         contents = cls._search(name, value)
         if any(contents):
@@ -230,18 +292,23 @@ class Immutable(metaclass=SealsInstances):
         """Return what an attribute holds that needs a look, itself or in containers."""
         parts: list[Immutable] = []
         containers: list[_Container] = []
+        forms: list[_Form] = []
         foreign = False
         for part in _parts(value):
             # By the metaclass: an abstract base class takes five times as long to answer.
             if isinstance(type(part), SealsInstances):
                 parts.append(part)
                 continue
+            if isinstance(part, np.ndarray):
+                forms.append(_form(name, part))
+            if _is_locked(part):
+                continue
             contents = _contents(part)
             if contents is not None:
                 containers.append(_Container(name, part, contents))
             elif name not in cls._kept:
                 foreign = True
-        return _Held(tuple(parts), tuple(containers), foreign)
+        return _Held(tuple(parts), tuple(containers), tuple(forms), foreign)
 
     @property
     def is_settled(self) -> bool:
@@ -256,7 +323,7 @@ class Immutable(metaclass=SealsInstances):
     def require_unchanged(self) -> None:
         """Raise an error if an attribute was set, deleted or added around the seal.
 
-        Objects among the attributes are looked at too. Cost: less than a microsecond per object,
+        Objects among the attributes are looked at too. Cost: about a microsecond per object,
         since every solve does this.
 
         Raises
@@ -281,6 +348,10 @@ class Immutable(metaclass=SealsInstances):
         elif len(attributes) > len(sealed) + 1:
             self._look_for_additions(seal)
         contents = seal.contents
+        for name, array, shape, strides, dtype, memory in contents.forms:
+            is_same = array.base is memory and array.dtype is dtype and array.shape == shape
+            if not is_same or array.strides != strides:
+                self._report(name)
         for name, value, members in contents.containers:
             now = _contents(value)
             if now is None or len(now) != len(members) or not all(map(is_, now, members)):
@@ -300,8 +371,9 @@ class Immutable(metaclass=SealsInstances):
         for name in vars(self):
             if name in seal.attributes or name == "_sealed":
                 continue
-            # A cached property keeps its value among the attributes.
-            if not isinstance(getattr(seal.kind, name, None), cached_property):
+            # A cached property keeps its value among the attributes, a derived one does not.
+            member = getattr(seal.kind, name, None)
+            if not isinstance(member, cached_property) or isinstance(member, derived_property):
                 self._report(name)
 
     def _report(self, name: str) -> NoReturn:
@@ -399,6 +471,10 @@ def _is_locked(value: Any) -> bool:
     return isinstance(value, np.ndarray) and not value.dtype.hasobject
 
 
+def _form(name: str, array: Any) -> _Form:
+    return _Form(name, array, array.shape, array.strides, array.dtype, array.base)
+
+
 def _is_sparse(value: Any) -> bool:
     # scipy.sparse is slow to import, and while nobody has imported it there is no matrix of it.
     sparse = sys.modules.get("scipy.sparse")
@@ -425,7 +501,9 @@ def _parts(value: Any) -> Iterator[Any]:
         members = value
     elif kind is dict:
         members = (*value.keys(), *value.values())
-    elif isinstance(value, _SETTLED) or _is_locked(value):
+    elif _is_sparse(value):
+        members = vars(value).values()
+    elif isinstance(value, _SETTLED):
         return
     if kind not in _FIXED:
         yield value

@@ -33,7 +33,7 @@ from ldpopt.constraints import (
     Unimodal,
 )
 from ldpopt.errors import InvalidInputError
-from ldpopt.immutable import Immutable
+from ldpopt.immutable import Immutable, derived_property
 from ldpopt.losses.normalised import TiltedGaussianMLE
 
 
@@ -635,3 +635,105 @@ def test_the_multipliers_of_a_composition_are_locked_trial_by_trial():
             trial["SumsTo"] = 0.0
     again = pickle.loads(pickle.dumps(solution))
     assert [set(trial) for trial in again.duals] == [set(trial) for trial in solution.duals]
+
+
+# Deprecated by numpy, in part, and still there.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    ("name", "value"), [("shape", (1, 3)), ("strides", (0,)), ("dtype", np.dtype(np.int64))]
+)
+@pytest.mark.parametrize("path", ["auto", "conic"])
+def test_an_array_that_is_read_in_another_way_is_noticed(name, value, path):
+    """Numpy lets anyone set these of an array that cannot be written to."""
+    for thing, attribute in (
+        (losses.WeightedLeastSquares([1.0, 2.0, 3.0]), "weights"),
+        (Bounds([0.0, 0.1, 0.2], 0.5), "lower"),
+        (FrequencyEstimate(F), "frequencies"),
+    ):
+        loss = thing if isinstance(thing, losses.Loss) else losses.LeastSquares()
+        bounds = [thing] if isinstance(thing, Constraint) else []
+        estimate = thing if isinstance(thing, FrequencyEstimate) else FrequencyEstimate(F)
+        problem = Problem(loss, [*bounds, SumsTo(1.0)])
+        problem.solve(estimate, path=path)
+        setattr(getattr(thing, attribute), name, value)
+        with pytest.raises(InvalidInputError, match=f"'{attribute}' of this .* was changed"):
+            problem.solve(estimate, path=path)
+
+
+def test_an_array_that_was_given_other_memory_is_noticed():
+    loss = losses.WeightedLeastSquares([1.0, 2.0, 3.0])
+    other = np.array([7.0, 7.0, 7.0])
+    loss.weights.__setstate__((1, other.shape, other.dtype, False, other.tobytes()))
+    with pytest.raises(InvalidInputError, match="'weights' of this WeightedLeastSquares"):
+        loss.require_unchanged()
+
+
+def test_arrays_in_tuples_and_sparse_matrices_are_looked_at():
+    class Holder(Immutable):
+        def __init__(self):
+            self.pair = (np.zeros(2), np.ones(2))
+            self.matrix = sparse.csr_array([[1.0, 2.0]])
+
+    holder = Holder()
+    holder.require_unchanged()
+    for array, name in ((holder.pair[1], "pair"), (holder.matrix.data, "matrix")):
+        array.shape = (1, 2)
+        with pytest.raises(InvalidInputError, match=f"'{name}' of this Holder"):
+            holder.require_unchanged()
+        array.shape = (2,)
+        holder.require_unchanged()
+
+
+class Derived(Immutable):
+    """An object with a property that its constructor needs, and that is costly."""
+
+    def __init__(self, values):
+        self.values = values
+        self.total = float(self.doubled.sum())
+
+    @derived_property
+    def doubled(self):
+        CALLS.append(self)
+        return 2 * self.values
+
+
+CALLS = []
+
+
+def test_a_derived_property_is_computed_once_and_cannot_be_replaced():
+    CALLS.clear()
+    thing = Derived(np.array([1.0, 2.0]))
+    assert thing.total == 6.0
+    assert thing.doubled.tolist() == [2.0, 4.0]
+    assert len(CALLS) == 1
+    for change in (setattr, object.__setattr__):
+        with pytest.raises(FrozenInstanceError, match="'doubled'"):
+            change(thing, "doubled", np.zeros(2))
+    with pytest.raises(ValueError, match="read-only"):
+        thing.doubled[0] = 7.0
+    thing.require_unchanged()
+    vars(thing)["doubled"] = np.zeros(2)
+    assert thing.doubled.tolist() == [2.0, 4.0]
+    with pytest.raises(InvalidInputError, match="'doubled' of this Derived was changed"):
+        thing.require_unchanged()
+
+
+def test_copies_of_an_object_derive_their_own_values():
+    thing = Derived(np.array([1.0, 2.0]))
+    changed = thing._altered(values=np.array([3.0, 4.0]))
+    assert changed.doubled.tolist() == [6.0, 8.0]
+    for same in (copy.copy(thing), copy.deepcopy(thing), pickle.loads(pickle.dumps(thing))):
+        assert same.doubled.tolist() == [2.0, 4.0]
+        same.require_unchanged()
+
+
+def test_nobody_can_pass_processed_frequencies_for_raw_ones():
+    raw = oracles.OUE(epsilon=1.0, d=3).estimate([5_000, 2_700, 2_600], n=10_000)
+    processed = raw.processed(np.array([0.5, 0.3, 0.2]))
+    for name in ("is_raw", "has_raw_noise"):
+        with pytest.raises(FrozenInstanceError, match=name):
+            object.__setattr__(processed, name, True)
+        assert not getattr(processed, name)
+    vars(processed)["is_raw"] = True
+    with pytest.raises(InvalidInputError, match="'is_raw'"):
+        processed.interval()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -28,7 +27,7 @@ from ldpopt.estimate.origin import (
 )
 from ldpopt.estimate.rawness import are_surely_raw, is_shift
 from ldpopt.frames import Labelled, by_label, labels_of
-from ldpopt.immutable import Immutable, called_as
+from ldpopt.immutable import Immutable, called_as, derived_property
 from ldpopt.protocol import PureProtocol
 
 Array = NDArray[np.float64]
@@ -235,7 +234,7 @@ class TracedFrequencies(Immutable):
             )
         return float(sd)
 
-    @cached_property
+    @derived_property
     def is_raw(self) -> bool | None:
         """Whether the frequencies are those that the counts gave; None if that is not known.
 
@@ -256,7 +255,7 @@ class TracedFrequencies(Immutable):
         # One of unknown state may be raw itself: ``require_raw`` looks at that.
         return self._ancestor if self._stated is False else self
 
-    @cached_property
+    @derived_property
     def has_raw_noise(self) -> bool | None:
         """Whether the frequencies have the noise of raw ones, also after a shift by one number.
 

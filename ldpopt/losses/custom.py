@@ -6,7 +6,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Hashable, Mapping
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from ldpopt.expressions import (
     with_bases_in_units,
     without_constants,
 )
+from ldpopt.immutable import derived_property
 from ldpopt.losses.base import Loss
 from ldpopt.losses.enclosure import Enclosed, enclosure
 from ldpopt.printable import printable
@@ -401,7 +402,7 @@ class StatedLoss(Loss):
         varying, _ = without_constants(self._at(estimate))
         return substituted(varying, {self._f.id: f})
 
-    @cached_property
+    @derived_property
     def _key(self) -> Hashable:
         # By place and not by ``id``: each call of the function may make new parameters.
         named = {self._f.id: "f", self._y.id: "y"}

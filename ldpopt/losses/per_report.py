@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.immutable import derived_property
 from ldpopt.losses.base import Loss
 from ldpopt.oracles.base import FrequencyOracle
 
@@ -89,7 +89,7 @@ class PerReportMLE(Loss):
         """Number of reports."""
         return int(self._support.shape[0])
 
-    @cached_property
+    @derived_property
     def _frequencies(self) -> Array:
         # From the operator, so that the reports themselves need not be kept.
         each_once = np.ones(self.n)

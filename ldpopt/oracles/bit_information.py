@@ -21,13 +21,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.covariance import Covariance
-from ldpopt.immutable import Immutable
+from ldpopt.immutable import Immutable, derived_property
 
 Array = NDArray[np.float64]
 
@@ -95,7 +94,7 @@ class BitInformation(Immutable):
         one, two, _ = self.powers
         return max(1.0, two / one**2)
 
-    @cached_property
+    @derived_property
     def _diagonal_of_few(self) -> Array | None:
         """D where a report supports few values; None where it may support any number, or many."""
         if self._size is None or not 0 < self._size <= min(_FEW_MEMBERS, len(self.start) - 1):

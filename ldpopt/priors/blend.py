@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.immutable import derived_property
 from ldpopt.priors.base import Prior
 from ldpopt.priors.counts import finite_counts, freeze, require_masses
 from ldpopt.priors.discrete import Discrete, relative_terms
@@ -99,12 +99,12 @@ class Blend(Prior):
             probabilities=probabilities,
         )
 
-    @cached_property
+    @derived_property
     def weights(self) -> Array:
         """The masses of the mean law on the support points, shape (points,)."""
         return np.asarray(self.probabilities @ self.laws)
 
-    @cached_property
+    @derived_property
     def _relative(self) -> Array:
         """The laws over the mean law, shape (points, laws)."""
         ratios = (1 - _SHARED) * self.laws / self.weights + _SHARED

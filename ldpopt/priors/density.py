@@ -6,7 +6,6 @@ import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from functools import cached_property
 from typing import Any, Self, cast
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, LdpoptWarning
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.immutable import derived_property
 from ldpopt.priors.base import Prior
 from ldpopt.priors.counts import EstimatedCounts
 from ldpopt.priors.fitting import Kind, LikelihoodFit, maximise
@@ -65,7 +65,7 @@ class Density(Prior):
         """Return Var[k] of the prior."""
         return self._mass[2]
 
-    @cached_property
+    @derived_property
     def _starts(self) -> Array:
         """First counts of the runs to start with."""
         return self._graded()
@@ -81,7 +81,7 @@ class Density(Prior):
         """Counts that are searched for some with mass."""
         return self._starts
 
-    @cached_property
+    @derived_property
     def _anchors(self) -> tuple[Array, Array]:
         """Some counts with positive mass, and their log-densities."""
         candidates = self._candidates
@@ -93,7 +93,7 @@ class Density(Prior):
         some = positive[::step]
         return candidates[some], logs[some]
 
-    @cached_property
+    @derived_property
     def _mass(self) -> tuple[float, float, float]:
         """Log of the normaliser, mean and variance of the prior."""
         low = np.ones(1)

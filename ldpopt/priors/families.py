@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt import validate
 from ldpopt.errors import InvalidInputError, InvalidTypeError, warn
+from ldpopt.immutable import derived_property
 from ldpopt.priors.counts import freeze
 from ldpopt.priors.density import Density, point_mass
 from ldpopt.priors.fitting import Kind
@@ -338,7 +338,7 @@ class Custom(Density):
                 "matter"
             )
 
-    @cached_property
+    @derived_property
     def _starts(self) -> Array:
         if self.n <= _DIRECT:
             return np.arange(1.0, self.n + 1, NODES)  # runs so short are summed count by count

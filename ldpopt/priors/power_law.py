@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ldpopt import validate
 from ldpopt.errors import warn
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.immutable import derived_property
 from ldpopt.priors.counts import EstimatedCounts, freeze
 from ldpopt.priors.density import Density, point_mass
 from ldpopt.priors.family_curves import means_by_member
@@ -83,7 +84,7 @@ class PowerLaw(Density):
             return np.array([2.0, self.n])
         return np.empty(0)
 
-    @cached_property
+    @derived_property
     def _mass(self) -> tuple[float, float, float]:
         if math.isinf(self.alpha):
             return 0.0, self._limit, 0.0

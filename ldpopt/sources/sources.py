@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.noise import Noise
 from ldpopt.estimate.sets import membership, named_sets
-from ldpopt.immutable import Immutable
+from ldpopt.immutable import Immutable, derived_property
 from ldpopt.sources.forest import Forest, ForestSquares, Index, forest_of
 from ldpopt.sources.noise import CombinedCovariance, CombinedNoise, Part
 from ldpopt.sources.overlap import OverlapSquares
@@ -116,7 +115,7 @@ class Sources(ShownAsTable, Immutable):
         """Number of reports of all sources; None if one does not know its own."""
         return total_reports(self.sources)
 
-    @cached_property
+    @derived_property
     def precisions(self) -> tuple[Array, ...]:
         """The weight of each number of each source: 1/variance at the uniform distribution."""
         # At the uniform distribution, not at the estimates: weights that follow these would give
@@ -127,23 +126,23 @@ class Sources(ShownAsTable, Immutable):
             precisions.append(1 / source.variance(size / self.d, sampled=self._is_sampled))
         return tuple(precisions)
 
-    @cached_property
+    @derived_property
     def own_precision(self) -> Array:
         """The weight of the values' own measurements together, shape (d,)."""
         return np.asarray(np.sum([w for w, a in self._measured() if a is None], axis=0))
 
-    @cached_property
+    @derived_property
     def forest(self) -> Forest | None:
         """The groups of all sources as a forest; None where some overlap, or there are none."""
         return None if self.is_plain else forest_of(self._all_members)
 
-    @cached_property
+    @derived_property
     def _all_members(self) -> Any:
         from scipy import sparse
 
         return sparse.vstack([a for a in self.members if a is not None], format="csr")
 
-    @cached_property
+    @derived_property
     def _squares(self) -> ForestSquares | OverlapSquares | None:
         """The squared distances to all sources, as a quadratic of f; None where no group is."""
         if self.is_plain:
