@@ -737,3 +737,10 @@ def test_nobody_can_pass_processed_frequencies_for_raw_ones():
     vars(processed)["is_raw"] = True
     with pytest.raises(InvalidInputError, match="'is_raw'"):
         processed.interval()
+
+
+def test_the_objective_of_a_solution_is_that_of_its_loss_or_an_error():
+    solution = Problem(losses.WeightedLeastSquares([1.0, 2.0, 3.0]), SIMPLEX).solve(F)
+    forged(solution.problem.loss, "weights", np.array([9.0, 1.0, 1.0]))
+    with pytest.raises(InvalidInputError, match="'weights'"):
+        _ = solution.objective

@@ -89,6 +89,7 @@ class Solution:
     @cached_property
     def objective(self) -> Any:
         """The loss in its own units: a float, or an array with one value per trial."""
+        self.problem.loss.require_unchanged()
         value = self.problem.loss.value(self.frequencies, self.start)
         return float(value) if value.ndim == 0 else value
 
