@@ -496,4 +496,4 @@ def test_what_was_tried_for_an_inaccurate_point_is_said():
     # A closed form that is named has no solver behind it.
     start = FrequencyEstimate([0.5, 0.3])
     named = Planner().plan(SIMPLE, start, Request("closed-form"))
-    assert remedy(named) == "see its certificate, or allow more iterations"
+    assert remedy(named) == "see its certificate, or allow more iterations or time"

@@ -23,14 +23,16 @@ from ldpopt.solve.status import Accuracy, Status
 def remedy(plan: Plan) -> str:
     """Return what was tried for a point that is still inaccurate, and what is left to do."""
     if plan.again is not None:
-        return "another solver does no better: see its certificate, or allow more iterations"
+        return (
+            "another solver does no better: see its certificate, or allow more iterations or time"
+        )
     if plan.path == "conic":
         # Its own point is returned, since the caller has named the solver or the path.
         return (
-            "allow more iterations, or leave out solver and path: others are tried then, and the "
-            "point is polished"
+            "allow more iterations or time, or leave out solver and path: others are tried then, "
+            "and the point is polished"
         )
-    return "see its certificate, or allow more iterations"
+    return "see its certificate, or allow more iterations or time"
 
 
 def improved(

@@ -250,10 +250,11 @@ class CompiledProblem:
             return SolverError(
                 f"{self._solver} does not take the option {about[0]}={value!r}: {explained}"
             )
-        with_options = f" (called with the options {dict(given)})" if given else ""
+        # Some solvers refuse an option without its name.
+        remedy = f"check the options {dict(given)}, or " if given else ""
         return SolverError(
-            f"{self._solver} failed with {type(error).__name__}: {explained}{with_options}; "
-            "try another solver or accuracy"
+            f"{self._solver} failed with {type(error).__name__}: {explained}; "
+            f"{remedy}try another solver or accuracy"
         )
 
 
