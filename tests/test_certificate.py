@@ -23,6 +23,7 @@ from ldpopt.constraints import (
     Linear,
     LinearInequalities,
     Monotone,
+    Near,
     NonNegative,
     Smooth,
     SumsTo,
@@ -692,6 +693,20 @@ def test_a_value_that_must_be_zero_leaves_the_gap_a_number():
     bounded = Problem(KullbackLeibler(), [Bounds(0.0, 1.0)])
     scaled = certify(bounded, [0.5, 0.6, -0.1], np.array([0.5, 0.6, 0.0]) / np.e)
     assert abs(float(scaled.gap)) < 1e-12
+
+
+# Neither set binds at the minimum, which is f̃ itself.
+@pytest.mark.parametrize(
+    "wide",
+    [Smooth(total_variation=1.2), Near([0.3, 0.3, 0.4, 0.0], 0.5)],
+    ids=["rows", "ball"],
+)
+def test_the_gap_leaves_out_a_value_that_the_divergence_keeps_at_zero(wide):
+    """By hand: Σ f log(f/f̃) - Σ f + Σ f̃, whose slope at the value of 0 is infinite."""
+    problem = Problem(KullbackLeibler(), [*SIMPLEX, wide])
+    certificate = certify(problem, [0.5, 0.3, 0.2, 0.0], [0.501, 0.299, 0.2, 0.0])
+    excess = 0.501 * np.log(0.501 / 0.5) + 0.299 * np.log(0.299 / 0.3)
+    assert excess <= certificate.gap <= 4 * excess
 
 
 # --- multipliers on polyhedra ---------------------------------------------------------------------
