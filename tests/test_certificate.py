@@ -709,6 +709,20 @@ def test_the_gap_leaves_out_a_value_that_the_divergence_keeps_at_zero(wide):
     assert excess <= certificate.gap <= 4 * excess
 
 
+@pytest.mark.parametrize("kinked", [LeastAbsolute(), L1To([0.4, 0.3, 0.3, 0.0])], ids=repr)
+@pytest.mark.parametrize("weight", [0.01, 0.1, 1.0])
+def test_a_value_that_must_be_zero_allows_any_price_beside_kinks(kinked, weight):
+    """The divergence holds the last value at 0, whatever the slopes of the others are."""
+    problem = Problem(KullbackLeibler() + weight * kinked, SIMPLEX)
+    solution = problem.solve([0.5, 0.3, 0.2, 0.0])
+    assert solution.status == "optimal"
+    assert solution.certificate.is_optimal(1e-12)
+    # Another point is not better, and its gap says by how much at least it is worse.
+    other = certify(problem, [0.5, 0.3, 0.2, 0.0], [0.52, 0.28, 0.2, 0.0])
+    value = problem.loss.value(np.array([0.52, 0.28, 0.2, 0.0]), solution.start)
+    assert 0 < value - solution.objective <= other.gap < 1
+
+
 # --- multipliers on polyhedra ---------------------------------------------------------------------
 
 EVERY_SET = {

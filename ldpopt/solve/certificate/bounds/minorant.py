@@ -244,6 +244,10 @@ class MixedLoss:
             place, below, above = part.kinks
             lowest = lowest + np.where(self.f > place + near, above, below)
             highest = highest + np.where(self.f < place - near, below, above)
+        if self.smooth.held is not None:
+            # Such a value allows any price of the total.
+            lowest = np.where(self.smooth.held, -np.inf, lowest)
+            highest = np.where(self.smooth.held, np.inf, highest)
         return lowest, highest
 
     def rise(self, price: Array, error: Array, lower: Array, upper: Array) -> Array:
@@ -278,6 +282,8 @@ class MixedLoss:
         largest = np.max(np.abs(self.f), axis=-1, keepdims=True)
         lowest, highest = self.slopes(near * largest)
         is_settled = lowest == highest
+        # A value whose slope may be any number takes none of it.
+        lowest = np.where(np.isinf(lowest), 0.0, lowest)
         for part in self.shared_kinks:
             slope, is_sure = part.subgradient(near)
             lowest = lowest + slope.reshape(self.f.shape)
