@@ -2,8 +2,7 @@
 
 ``load(name)`` returns a ``Dataset``: the true counts of a domain, its labels and its fixed sets.
 ``read_transactions``, ``read_column`` and ``read_counts`` read the user's own files, and
-``read_frequencies`` estimates. The origin of every data set is
-its ``source``.
+``read_frequencies`` reads estimates. The origin of every data set is its ``source``.
 """
 
 from __future__ import annotations

@@ -209,7 +209,7 @@ def _population(rng: np.random.Generator, d: int, n: int) -> NDArray[np.int64]:
 def small_reports() -> tuple[FrequencyOracle, NDArray[np.int64]]:
     """Return OUE at ε = 1 on d = 8, and 10,000 users of Zipf(3).
 
-    There it is often wrong to zero negative values first.
+    On these, a method that first sets negative values to 0 is often wrong.
     """
     # Here the positive estimates often sum to less than 1: δ is then positive, and lifts negative
     # values.

@@ -57,7 +57,7 @@ class Case:
     Attributes
     ----------
     when
-        A relation of data and the price; None for all that no other case holds.
+        A relation of data and the price; None for the case that holds wherever no other one does.
     then
         What f_v is.
     why

@@ -309,7 +309,7 @@ def _state_by_power_cones(reduction: Any, solver: Any) -> None:
     """Let a reduction of cvxpy state norms and powers by power cones, if a solver has any.
 
     By default it takes trees of second-order cones, of which some are nearly lines: for the 3-norm
-    of 256 values no solver had an accurate point, and a proof of 64 took fifty times as long.
+    of 256 values no solver had an accurate point, and a proof for 64 took fifty times as long.
     Geometric means stay trees: by cones of many values Clarabel ended early in 22 of 100 problems,
     and by trees in none.
     """

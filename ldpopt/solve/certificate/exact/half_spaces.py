@@ -36,7 +36,7 @@ class HalfSpace(NamedTuple):
         return self._replace(row=row, bound=-self.bound)
 
     def inequalities(self) -> list[HalfSpace]:
-        """Return itself, and of an equation the inequality of the other side too."""
+        """Return the inequality itself, or both inequalities that an equation consists of."""
         return [self, self.turned()] if self.is_equation else [self]
 
 

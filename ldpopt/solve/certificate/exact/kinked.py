@@ -62,8 +62,8 @@ def exact(
 ) -> Exact:
     """Return the rigorous gap of one vector on a polyhedron, and with squares the distance.
 
-    Cost: about 0.2 ms per value, and with rows or shared kinks two programs; of a point outside the
-    set some exact steps to it besides, a few seconds for 64 values.
+    Cost: about 0.2 ms per value, and with rows or shared kinks two programs. A point outside the
+    set is first moved into it by exact steps, which takes a few seconds for 64 values.
     """
     d = len(point)
     loss = stated(formulation.loss, start)
