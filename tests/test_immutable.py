@@ -684,6 +684,23 @@ def test_arrays_in_tuples_and_sparse_matrices_are_looked_at():
         holder.require_unchanged()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_another_shape_with_the_same_strides_is_noticed():
+    """By hand: 2 rows of 3 that overlap are within the memory of 3 rows of 2."""
+
+    class Holder(Immutable):
+        def __init__(self):
+            self.table = np.arange(6.0).reshape(3, 2)
+
+    holder = Holder()
+    strides = holder.table.strides
+    holder.table.shape = (2, 3)
+    holder.table.strides = strides
+    assert holder.table.tolist() == [[0.0, 1.0, 2.0], [2.0, 3.0, 4.0]]
+    with pytest.raises(InvalidInputError, match="'table' of this Holder"):
+        holder.require_unchanged()
+
+
 class Derived(Immutable):
     """An object with a property that its constructor needs, and that is costly."""
 
