@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import textwrap
 import unicodedata
 from functools import cache
 from typing import SupportsFloat
@@ -18,6 +19,9 @@ from typing import SupportsFloat
 _ACTING = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
+
+_UNBROKEN = "\u00a0"  # a space at which no line ends
+_ANY_LENGTH = 1 << 20  # of a text that is not shortened
 
 # What spreadsheets take for the beginning of a formula, in the widths of both scripts, unless the
 # whole is a number.
@@ -80,6 +84,29 @@ def drawable(text: str, longest: int = 40) -> str:
         text = text.replace(character, f" {unicodedata.name(character).lower()} ")
     named = " ".join(text.split()) if missing else text
     return shortened(named, longest).replace("$", r"\$")
+
+
+def drawable_lines(text: str, width: int) -> list[str]:
+    """Return a drawable text in lines of at most so many characters, as titles need it.
+
+    No line ends at a space that does not break, or within brackets unless they are longer than one.
+
+    Examples
+    --------
+    >>> drawable_lines("LeastSquares() under NonNegative(), Fixed(<2 values>)", 40)
+    ['LeastSquares() under NonNegative(),', 'Fixed(<2 values>)']
+    """
+    whole = drawable(text, _ANY_LENGTH)
+    depth = 0
+    kept = []
+    for character in whole:
+        depth += (character in "([{") - (character in ")]}")
+        kept.append(_UNBROKEN if character == " " and depth > 0 else character)
+    parts = "".join(kept).split(" ")
+    # What fills a line alone ends it wherever it has a space.
+    fitting = [part if len(part) <= width else part.replace(_UNBROKEN, " ") for part in parts]
+    lines = textwrap.wrap(" ".join(fitting), width, break_on_hyphens=False)
+    return [line.replace(_UNBROKEN, " ") for line in lines]
 
 
 @cache

@@ -269,6 +269,9 @@ def test_a_long_title_does_not_reach_the_legend():
     (legend,) = figure.legends
     title = figure.axes[0].title.get_window_extent()
     assert "d = 4" in figure.axes[0].get_title()
+    # Nor is a part of the statement torn apart.
+    lines = figure.axes[0].get_title().splitlines()
+    assert all(line.count("(") == line.count(")") for line in lines)
     assert not legend.get_window_extent().overlaps(title)
 
 

@@ -19,7 +19,7 @@ from ldpopt.collection.header import Header
 from ldpopt.collection.labels import Labels
 from ldpopt.errors import InvalidInputError
 from ldpopt.oracles import GRR
-from ldpopt.printable import cell, printable, printable_json
+from ldpopt.printable import cell, drawable_lines, printable, printable_json
 from tests.commands import run
 
 ACTING = [
@@ -54,6 +54,13 @@ def acts(text):
     return any(
         unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or c in "\u202e\uffff" for c in text
     )
+
+
+def test_lines_of_a_title_end_within_brackets_only_where_these_are_longer():
+    part = "Fixed(indices=['a b'], values=[0.1, 0.2])"
+    assert drawable_lines(f"one under {part} and $2", 42) == ["one under", part, r"and \$2"]
+    assert max(map(len, drawable_lines(f"one under {part}", 20))) <= 20
+    assert drawable_lines("a smile :) of norm-sub (", 10) == ["a smile :)", "of", "norm-sub ("]
 
 
 @pytest.mark.parametrize("label", HARMLESS)

@@ -12,7 +12,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from rich.console import Console
 
-from ldpopt import style
+import ldpopt
+from ldpopt import oracles, style
 from ldpopt.claims import LEDGER
 from ldpopt.claims.engine.agreement import Agreement, SolverRecord
 from ldpopt.claims.engine.claim import Finding, Verdict
@@ -27,10 +28,12 @@ from ldpopt.rendering.claims_page import claims_page
 from ldpopt.rendering.claims_table import claims_summary, claims_table
 from ldpopt.rendering.comparison_table import comparison_notes, comparison_table
 from ldpopt.rendering.estimate_table import estimate_table
+from ldpopt.risks.figure import risk_figure
 from ldpopt.solve.programs.solvers import SOLVERS
 from ldpopt.solve.status import ACCURACIES
 from ldpopt.studies.comparison import CASES
 from ldpopt.studies.comparison_rows import ComparisonRow
+from ldpopt.studies.study_figure import study_figure
 from ldpopt.style import solver_looks_of
 
 SEVEN = ["CLARABEL", "OSQP", "QOCO", "SCS", "PIQP", "HIGHS", "SCIPY"]
@@ -271,6 +274,42 @@ def test_long_labels_leave_room_for_the_picture():
     assert 0 < title.x0 < title.x1 < axes.figure.bbox.width
 
 
+LONG = (
+    "LeastSquares() under NonNegative(), SumsTo(1), Bounds(-inf, <2 values>), Monotone(<3 values>)"
+)
+
+
+def pictures_with_long_names():
+    excess = np.array([[0, 0, 0], [1e-3, -1e-4, 2e-3]])
+    yield risk_figure(["norm-sub", LONG], excess, "Risk of 6 values, by Stein's unbiased estimate")
+    shown = Shown(["a" * 40, "b"], np.array([0.5, 0.25]), 3)
+    yield estimate_figure(shown, "values", f"{LONG}, OLH, ε = 1, n = 13,510", LONG)
+    labels = ["short", "a word " * 6, "b"]
+    raw = oracles.OUE(1.0, 3).estimate([50, 40, 45], 100, labels=labels)
+    yield ldpopt.rounds([raw, raw], independent=True).plot(labels)
+    numbers = {"metric": "mse", "mean": 1.0, "low": 0.9, "high": 1.1}
+    ratios = {"ratio": 1.0, "ratio_low": 0.9, "ratio_high": 1.1}
+    place = {"data": "a data set with a long name", "oracle": "oue", "query": "full domain"}
+    rows = [
+        SimpleNamespace(candidate=LONG, epsilon=1.0, parameter="", **numbers, **ratios, **place)
+    ]
+    yield study_figure(rows, [LONG], LONG, None, level=0.95)
+
+
+def test_long_names_stay_within_the_picture():
+    for picture in pictures_with_long_names():
+        picture.draw_without_rendering()
+        inside = picture.get_tightbbox()
+        width, height = picture.get_size_inches()
+        assert 0 <= inside.x0 < inside.x1 <= width
+        assert 0 <= inside.y0 < inside.y1 <= height
+
+
+def test_the_picture_of_one_value_says_which_it_is():
+    figure = drawn(shown_of(101, 1), "values", "norm-sub", "norm-sub").axes[0].figure
+    assert figure.get_suptitle() == "the largest of 101 values: norm-sub"
+
+
 def test_the_picture_of_a_small_estimate_says_that_it_shows_all():
     axes = drawn(shown_of(40), "values", "norm-sub", "").axes[0]
     assert axes.figure.get_suptitle() == "all values: norm-sub"
@@ -407,7 +446,9 @@ def test_the_table_of_an_estimate_shows_the_largest_and_says_that_there_are_more
     names = [f"[v{i}]" for i in range(20)]
     text = printed(estimate_table(shown_of(101, 20, names=names), "value", ABOUT))
     assert "norm-sub, oue, epsilon = 0.5, n = 1,234" in text
-    assert "the 20 largest of 101; --top shows more, --out writes all" in text
+    assert "the 20 largest of 101 values; --top shows more, --out writes all" in text
+    sets = printed(estimate_table(shown_of(101, 1), "set", ABOUT))
+    assert "the largest of 101 sets; --top shows more, --answers writes all" in sets
     assert "0.99010" in text.splitlines()[4]
     assert "[v" in text.splitlines()[4]
     assert sum("[v" in line for line in text.splitlines()) == 20

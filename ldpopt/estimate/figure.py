@@ -8,10 +8,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ldpopt import style
-from ldpopt.estimate.shown import Shown
-from ldpopt.printable import drawable
+from ldpopt.estimate.shown import Shown, title_of
+from ldpopt.printable import drawable, drawable_lines
 
 _NOTE = 100  # characters of 8 points that fit the width
+_TITLE = 66  # those of a line of the title
 
 
 @style.styled
@@ -33,8 +34,11 @@ def estimate_figure(shown: Shown, what: str, about: str, method: str) -> Figure:
     lines: list[str] = []
     for note in shown.notes:
         lines.extend(textwrap.wrap(note, _NOTE))
-    # Inches: the axis and its title, then one line per value and per line of the notes.
-    height = 1.2 + 0.22 * len(rows) + 0.14 * len(lines)
+    number = len(rows)
+    title = title_of(number, shown.count, what)
+    titles = drawable_lines(f"{title}: {about}" if about else title, _TITLE)
+    # Inches: the axis and its title, then one line per value and per line of notes and title.
+    height = 1.2 + 0.22 * number + 0.14 * len(lines) + 0.2 * (len(titles) - 1)
     figure = Figure(figsize=(6.5, height), layout="constrained")
     axes = figure.subplots()
     look = style.of(method or "base")
@@ -50,9 +54,5 @@ def estimate_figure(shown: Shown, what: str, about: str, method: str) -> Figure:
     # Below the axes, where no point or interval can be behind it.
     figure.supxlabel("\n".join(lines), fontsize=8)
     # Of the figure, not of the axes: long labels leave the axes narrower than the title.
-    number = len(rows)
-    title = f"the {number} largest of {shown.count:,} {what}"
-    if number == shown.count:
-        title = f"all {what}"
-    figure.suptitle(f"{title}: {about}" if about else title)
+    figure.suptitle("\n".join(titles))
     return figure

@@ -137,6 +137,20 @@ def largest(numbers: NDArray[Any], k: int) -> NDArray[np.intp]:
     return np.concatenate([ordered, equal])
 
 
+def title_of(shown: int, count: int, what: str) -> str:
+    """Return what so many of some answers are, for titles and captions.
+
+    Examples
+    --------
+    >>> title_of(2, 9, "values"), title_of(1, 9, "values"), title_of(9, 9, "values")
+    ('the 2 largest of 9 values', 'the largest of 9 values', 'all values')
+    """
+    if shown == count:
+        return f"all {what}"
+    number = "" if shown == 1 else f"{shown:,} "
+    return f"the {number}largest of {count:,} {what}"
+
+
 def names_of(labels: Sequence[str] | None, indices: NDArray[np.intp]) -> list[str]:
     """Return the labels of some values, or their numbers where there are no labels."""
     return [str(i) if labels is None else labels[i] for i in indices.tolist()]

@@ -10,14 +10,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from ldpopt.estimate import Shown
-from ldpopt.estimate.shown import decimals_for
+from ldpopt.estimate.shown import decimals_for, title_of
 from ldpopt.printable import printable
 
 LINES = 20  # that fit one screen
 
 # Rich breaks a title or caption at the width of its table: one of few columns is made as wide as
 # these, up to this many characters, which fit every terminal.
-_WIDEST = 60
+_WIDEST = 75
 
 
 def estimate_table(shown: Shown, heading: str, about: Mapping[str, Any]) -> Table:
@@ -40,9 +40,9 @@ def estimate_table(shown: Shown, heading: str, about: Mapping[str, Any]) -> Tabl
         title += ", refined"
     caption = ""
     if len(shown.names) < shown.count:
-        caption = (
-            f"the {len(shown.names)} largest of {shown.count:,}; --top shows more, --out writes all"
-        )
+        largest = title_of(len(shown.names), shown.count, f"{heading}s")
+        option = "--answers" if heading == "set" else "--out"
+        caption = f"{largest}; --top shows more, {option} writes all"
     table = Table(
         box=box.SIMPLE_HEAD,
         title=title,

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from ldpopt import style
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.printable import drawable, percent
+from ldpopt.printable import drawable_lines, percent, shortened
 
 Array = NDArray[np.float64]
 
 _NARROWEST = 5.0  # inches: what the title needs
+_TITLE = 28  # characters of a line above a panel
 
 
 @style.styled
@@ -55,7 +56,7 @@ def rounds_figure(
         labels = estimates[0].labels
         name = f"value {place}" if labels is None else labels[place]
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-        panel.set_title(drawable(name))
+        panel.set_title("\n".join(drawable_lines(shortened(name), _TITLE)))
     handles, names = panels[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=2)
     # The last panel of each column.

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from ldpopt import style
-from ldpopt.printable import printable
+from ldpopt.printable import drawable_lines
 from ldpopt.studies.comparison_rows import ComparisonRow
 from ldpopt.style import Line, Look
 
@@ -105,9 +105,9 @@ def _entitle(axes: Axes, rows: Sequence[ComparisonRow]) -> None:
     """Write the problem and its size above a panel, and between them what returned no point."""
     without_point = textwrap.wrap(_without_point(rows), width=60)
     # With spaces at which no line ends, so that the size is not torn apart.
-    title = f"{printable(rows[0].problem)}, d\u00a0=\u00a0{rows[0].d:,}"
+    title = f"{rows[0].problem}, d\u00a0=\u00a0{rows[0].d:,}"
     axes.set_title(
-        textwrap.fill(title, width=_TITLE).replace("\u00a0", " "),
+        "\n".join(drawable_lines(title, _TITLE)),
         fontsize=10,
         pad=6 + 10 * len(without_point),
     )

@@ -8,9 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ldpopt import style, validate
-from ldpopt.printable import percent, printable
+from ldpopt.printable import drawable, drawable_lines, percent, shortened
 from ldpopt.studies.study_rows import StudyRow
 from ldpopt.style import Look
+
+_TITLE = 38  # characters of a line above or below a panel
+_LETTER = 0.07  # inches of a character of 8 points
+_SHORT_NAME = 12  # characters that fit beside a panel
 
 
 @style.styled
@@ -35,11 +39,13 @@ def study_figure(
     axis = _axis(rows)
     panels = list(dict.fromkeys(_panel(row, axis) for row in rows))
     looks = style.looks_of(candidates)
-    # A line of text per candidate, where each has a line of its own.
+    # A line of text per candidate, where each has a line of its own; long names beside the panels.
     height = 3.0 if axis else 0.8 + 0.3 * len(candidates)
+    longest = 0 if axis else max(len(shortened(name)) for name in candidates)
+    names_width = _LETTER * max(longest - _SHORT_NAME, 0)
     figure, grid = style.panels(
         len(panels),
-        lambda lines, columns: (4.4 * columns, height * lines + 0.4),
+        lambda lines, columns: (4.4 * columns + names_width, height * lines + 0.4),
         sharey=not axis,
     )
     for axes, panel in zip(grid, panels, strict=True):
@@ -48,7 +54,7 @@ def study_figure(
             _draw_curves(axes, inside, axis, looks)
         else:
             _draw_ratios(axes, inside, baseline, looks)
-        axes.set_title(_title(panel))
+        axes.set_title("\n".join(drawable_lines(_title(panel), _TITLE)))
     figure.supxlabel(f"bars: {percent(level)} intervals", fontsize="small")
     if axis:
         handles, names = grid[0].get_legend_handles_labels()
@@ -75,8 +81,7 @@ def _panel(row: StudyRow, axis: str) -> tuple[str | float, ...]:
 
 def _title(panel: Iterable[object]) -> str:
     """Return what the rows of a panel have in common, without empty parts."""
-    parts = map(str, panel)
-    return printable(", ".join(part for part in parts if part))
+    return ", ".join(part for part in map(str, panel) if part)
 
 
 def _draw_curves(axes: Axes, rows: Sequence[StudyRow], axis: str, looks: dict[str, Look]) -> None:
@@ -95,7 +100,7 @@ def _draw_curves(axes: Axes, rows: Sequence[StudyRow], axis: str, looks: dict[st
             places,
             means,
             yerr=[below, above],
-            label=printable(name),
+            label=drawable(name),
             elinewidth=0.6,
             **look.options(),
         )
@@ -122,7 +127,8 @@ def _draw_ratios(
         )
     # A ratio of 1 is the baseline: intervals that touch the line show no difference.
     axes.axvline(1, color=style.GREY, linewidth=0.8, zorder=0)
-    axes.set_yticks([*places.values()], [printable(name) for name in places], fontsize=8)
+    axes.set_yticks([*places.values()], [drawable(name) for name in places], fontsize=8)
     # Half a line of space above the first candidate and below the last one.
     axes.set_ylim(0.5 - len(places), 0.5)
-    axes.set_xlabel(f"{rows[0].metric} over that of {printable(baseline)}")
+    label = f"{rows[0].metric} over that of {shortened(baseline)}"
+    axes.set_xlabel("\n".join(drawable_lines(label, _TITLE)))
