@@ -51,6 +51,9 @@ from ldpopt.solve.formulation import Formulation
 from ldpopt.solve.status import ACCURACIES
 from tests import exact_minima
 
+# Estimates here have any size, some that of percent.
+pytestmark = pytest.mark.filterwarnings("ignore:these frequencies sum to")
+
 UNCHARGED = 1e-13
 """Part of the scale that rounding may take from a quick bound: 1e-5 of what a status promises."""
 

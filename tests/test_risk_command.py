@@ -124,7 +124,7 @@ def test_table_file_and_picture(world):
         (["processed.csv", *PROTOCOL], "processed.csv is processed"),
         (["huge.csv", *PROTOCOL], "huge.csv is processed"),
         (["capital.csv", *PROTOCOL], "no column 'frequency'; the header has value, Frequency"),
-        (["c.json", *PROTOCOL[:-1], 7], "--n is 7, but c.json"),
+        (["c.json", *PROTOCOL[:-1], 7], "c.json has counts of 400 reports, not of n = 7"),
     ],
 )
 def test_what_risk_cannot_do_is_a_sentence(arguments, sentence, world):
