@@ -40,6 +40,13 @@ SETS = {
 OUE = oracles.OUE(1.0, D)
 
 
+class WithoutFace(constraints.Near):
+    """A set of which nobody states rows in f alone around a point."""
+
+    def face(self, f, near):
+        return None
+
+
 def estimate_of(frequencies):
     return FrequencyEstimate(frequencies, n=N, oracle=OUE, is_raw=True)
 
@@ -311,6 +318,7 @@ def test_a_kink_of_the_loss_is_stated(loss, f):
         (Problem(losses.LeastAbsolute(), SIMPLEX), "second derivatives"),
         (Problem(losses.LeastSquares() + 0.1 * losses.GroupNorm([[0, 1]])), "values share"),
         (Problem(losses.LeastSquares(), [constraints.Near(POINT, 0.01, 2)]), "is curved"),
+        (Problem(losses.LeastSquares(), [WithoutFace(POINT, 0.01, 1)]), "further variables"),
     ],
 )
 def test_what_has_no_exact_derivative_says_why(problem, message):
