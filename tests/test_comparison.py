@@ -88,7 +88,9 @@ def test_a_row_has_the_times_of_both_solves_and_the_certificate_of_the_second():
             status="optimal",
             seconds=seconds,
             compile_seconds=seconds / 4,
-            certificate=SimpleNamespace(gap=gap, violation=gap * 2),
+            certificate=SimpleNamespace(
+                gap=gap, violation=gap * 2, is_optimal=lambda *_, gap=gap, **__: gap == 0
+            ),
             iterations=25,
         )
         for share, seconds, gap in ((0.5, 0.25, 0.0), (0.6, 8.0, 1.0), (0.75, 2.0, 1e-3))
@@ -239,6 +241,33 @@ def test_without_a_closed_form_the_best_certified_point_is_the_reference(compare
     assert inexact[id(reference)] == min(inexact.values())
     assert reference.difference == 0
     assert all(row.difference < 1e-4 for row in near if row.difference is not None)
+
+
+ROUGH = [0.31, 0.22, 0.25, 0.13, 0.16, 0.04, 0.02, 0.07]
+
+
+@pytest.mark.parametrize("loss", [losses.LeastAbsolute(), losses.Huber(0.01)])
+def test_points_that_are_far_apart_and_equally_good_are_remarked(loss):
+    problem = ldpopt.Problem(loss, SIMPLEX)
+    compared = ldpopt.compare({"flat": problem}, ROUGH, solvers=["CLARABEL", "OSQP"])
+    far = [row.solver for row in compared.rows if row.difference > 1e-2 * max(ROUGH)]
+    assert [row.solver for row in compared.rows if row.note] == far == ["CLARABEL", "OSQP"]
+    (note,) = repr(compared).splitlines()[4:]
+    assert note.startswith("CLARABEL; OSQP on flat: far from the reference, and both are optimal")
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        losses.LeastSquares(),
+        1e-8 * losses.LeastSquares(),
+        losses.Custom(lambda f, y: cp.sum_squares(f - y)),
+        losses.KullbackLeibler(),
+    ],
+)
+def test_of_one_minimum_nothing_is_remarked(loss):
+    compared = ldpopt.compare(ldpopt.Problem(loss, SIMPLEX), ROUGH, solvers=["CLARABEL", "SCS"])
+    assert not any(row.note for row in compared.rows)
 
 
 def test_a_solver_that_cannot_take_the_problem_names_all_that_can(compared):

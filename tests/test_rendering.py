@@ -389,8 +389,9 @@ def test_numbers_of_the_table_are_plain_where_that_is_short(number, text):
 
 
 def test_a_note_says_which_solver_failed_where_and_why():
-    rows = [row("SCS"), row("OSQP", "low", "failed", note="no point")]
-    assert comparison_notes(rows) == ["OSQP on CLS, d = 8, accuracy low: no point"]
+    rows = [row("SCS"), row("OSQP"), row("OSQP", "low", "failed", note="no point")]
+    rows += [row("QOCO", accuracy, "failed", note="no point") for accuracy in ("low", "high")]
+    assert comparison_notes(rows) == ["OSQP at low; QOCO on CLS, d = 8: no point"]
 
 
 FINDINGS = {

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from rich import box
 from rich.markup import escape
 from rich.table import Table
 
 from ldpopt.printable import printable
-from ldpopt.studies.comparison_rows import ComparisonRow
+from ldpopt.studies.comparison_rows import ComparisonRow, notes_of
 
 _WIDE = 100  # columns of a terminal that hold every number of a comparison
 _NARROW = 72  # fewer hold no times beside the names of solvers
@@ -86,10 +86,6 @@ def _short(number: float | None, digits: int = 2) -> str:
     return f"{number:.{digits - 1}e}"
 
 
-def comparison_notes(rows: Iterable[ComparisonRow]) -> list[str]:
-    """Return one line per solver that failed, or cannot take the problem: why."""
-    return [
-        f"{row.solver} on {row.problem}, d = {row.d:,}, accuracy {row.accuracy}: {row.note}"
-        for row in rows
-        if row.note
-    ]
+def comparison_notes(rows: Sequence[ComparisonRow]) -> list[str]:
+    """Return one line per reason why solvers failed, or cannot take a problem, and per remark."""
+    return [f"{names} on {row.problem}, d = {row.d:,}: {row.note}" for row, names in notes_of(rows)]

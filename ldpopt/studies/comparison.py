@@ -310,6 +310,17 @@ def _named_problems(what: Any) -> dict[str, Problem]:
     return named
 
 
+# Distances of two minimisers relative to the largest frequency, and their gaps: squares that are
+# nearly flat have much smaller distances at such gaps.
+_FAR = 1e-2
+_EQUAL = 1e-12
+
+_SEVERAL = (
+    f"far from the reference, and both are optimal to {_EQUAL:g}: the minimum has several points, "
+    "or the loss is nearly flat between them, and differences say little"
+)
+
+
 @dataclass(frozen=True)
 class _Run:
     """One way to solve a problem: its first solution and a repeated one, or why there is none."""
@@ -421,4 +432,20 @@ def _row(label: str, run: _Run, ours: _Run, reference: Solution) -> ComparisonRo
         violation=float(repeated.certificate.violation),
         iterations=repeated.iterations,
         is_reference=repeated is reference,
+        note=_SEVERAL if _is_another_minimum(repeated, reference) else "",
     )
+
+
+def _is_another_minimum(solution: Solution, reference: Solution) -> bool:
+    """Return whether a point is far from the reference, as good, and nothing rules that out."""
+    distances = np.abs(solution.frequencies - reference.frequencies)
+    place = int(distances.argmax())
+    if distances[place] <= _FAR * np.abs(reference.frequencies).max():
+        return False
+    if not all(s.certificate.is_optimal(_EQUAL, relative=True) for s in (solution, reference)):
+        return False
+    # A loss that is curved here has its minimum at one point, however flat it looks.
+    problem = solution.problem
+    region = problem.region(solution.start.d)
+    curvature = problem.loss.curvature(solution.start, region.lower, region.upper)
+    return bool(np.broadcast_to(curvature, distances.shape)[place] <= 0)

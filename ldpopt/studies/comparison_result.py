@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldpopt.errors import extra_needed
 from ldpopt.storage import write_whole
-from ldpopt.studies.comparison_rows import ComparisonRow, to_csv
+from ldpopt.studies.comparison_rows import ComparisonRow, notes_of, to_csv
 from ldpopt.tables import data_frame, html_of, lines_of
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Comparison:
         return html_of(_HEADINGS, rows, self._notes(), title="Paths and solvers")
 
     def _notes(self) -> list[str]:
-        return [f"{row.solver} on {row.problem}: {row.note}" for row in self.rows if row.note]
+        return [f"{names} on {row.problem}: {row.note}" for row, names in notes_of(self.rows)]
 
 
 _HEADINGS = (

@@ -35,7 +35,8 @@ class ComparisonRow:
     gap, violation
         Of the certificate, in the loss's own units and in frequencies.
     note
-        Why a solver failed, or which could take the problem.
+        Why a solver failed, or which could take the problem; or that a point is far from the
+        reference and as good.
     iterations
         Of the solver; 0 where it reports none.
     is_reference
@@ -64,6 +65,32 @@ class ComparisonRow:
     def is_own_path(self) -> bool:
         """Whether this is the path that the library takes by itself, which has no setting."""
         return not self.accuracy
+
+
+def notes_of(rows: Sequence[ComparisonRow]) -> list[tuple[ComparisonRow, str]]:
+    """Return each note once, with the first row that has it and all solvers that have it.
+
+    Accuracies are named where a solver has the note at some of them alone.
+    """
+    noted: dict[tuple[str, int, str], list[ComparisonRow]] = {}
+    for row in rows:
+        if row.note:
+            noted.setdefault((row.problem, row.d, row.note), []).append(row)
+    notes = []
+    for (problem, d, _), having in noted.items():
+        of_problem = [row for row in rows if (row.problem, row.d) == (problem, d)]
+        names = []
+        for name in dict.fromkeys(map(_named, having)):
+            at = [row.accuracy for row in having if _named(row) == name]
+            is_always = len(at) == sum(_named(row) == name for row in of_problem)
+            names.append(name if is_always else f"{name} at {', '.join(at)}")
+        notes.append((having[0], "; ".join(names)))
+    return notes
+
+
+def _named(row: ComparisonRow) -> str:
+    # Without a closed form the same solver may stand in two rows: by itself, and as named.
+    return f"auto: {row.solver}" if row.is_own_path else row.solver
 
 
 def to_csv(rows: Sequence[ComparisonRow]) -> str:
