@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 PATHS = notebooks.paths()
 TUTORIALS = (ROOT / "docs" / "tutorials" / "index.md").read_text(encoding="utf-8")
 OF_THE_MACHINE = re.compile(
-    r"<Figure size \d+x\d+"  # pixels follow from the fonts of the machine
+    r"<Figure size [\d.]+x[\d.]+"  # pixels follow from the fonts of the machine
     r"|[\d.]+ bytes per report on disk"  # compression differs between versions of Parquet
     r"|\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?)?"  # dates
     r"|\d{1,2}:\d{2}:\d{2}"  # times of day
