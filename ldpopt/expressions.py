@@ -318,6 +318,8 @@ def built(what: str, build: Callable[..., Any], *arguments: Any) -> Any:
             remedy = "f goes by numbers from 0, such as f[estimate.labels.index('cat')]"
         elif "'numpy.ndarray' object has no attribute" in words:
             remedy = "its second argument is the array of frequencies, and a third is their noise"
+        elif "'Noise' object has no attribute" in words:
+            remedy = "noise.sd is the standard deviation at 0, noise.variance(f) the variance at f"
         raise InvalidInputError(
             # cvxpy's words may take several lines, and seldom say what to do.
             f"the function of {what} failed on {size} values with {described(error)}: {remedy}"

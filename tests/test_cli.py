@@ -152,6 +152,8 @@ def test_every_solver_is_named_in_a_pipe():
         (["verify", "--out", "/dev/null/here"], ["cannot write to /dev/null/here/claims.json"]),
         (["estimate", "/nowhere.json"], ["/nowhere.json does not exist"]),
         (["verfy"], ["verfy", "verify"]),
+        (["compare", "--d", "8", "--d", "9"], ["'--d': it takes one value, and is given 2"]),
+        (["estimate", "a", "--query", "b", "--query", "c"], ["'--query': it takes one value"]),
     ],
     ids=lambda value: " ".join(value) if value[0] in [*COMMANDS, "verfy"] else "",
 )

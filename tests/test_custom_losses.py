@@ -161,6 +161,12 @@ def test_what_depends_on_the_number_of_values_is_looked_at_before_the_solve():
         Problem(loss, SIMPLEX).solve([0.5, 0.3, 0.2, 0.0])
 
 
+def test_a_name_that_the_noise_does_not_have_is_answered_by_those_that_it_has():
+    loss = losses.Custom(lambda f, y, noise: cp.norm(f - y) / noise.sigma)
+    with pytest.raises(InvalidInputError, match=r"'sigma' .*: noise\.sd is .* noise\.variance"):
+        Problem(loss, SIMPLEX).solve(ESTIMATE)
+
+
 def test_the_sign_of_the_estimate_may_decide_whether_it_is_convex():
     loss = losses.Custom(lambda f, y: cp.sum(cp.multiply(y, cp.abs(f))), name="weighted")
     assert Problem(loss, SIMPLEX).solve(F).certificate.is_optimal(1e-6)

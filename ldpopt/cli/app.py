@@ -7,6 +7,7 @@ import re
 import sys
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -60,6 +61,21 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 """Every command, a module and a function of this package, with its line in the list."""
 
 
+class _Loaded(TyperCommand):
+    """A command that refuses an option with one value where it is given twice."""
+
+    def parse_args(self, ctx: Any, args: Any) -> Any:
+        """Parse the arguments; otherwise the last of several values would silently be the one."""
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        times_of: Counter[Any] = Counter(given)
+        for option, times in times_of.items():
+            # A flag that is given twice states the same, and arguments have their own places.
+            is_single = option.param_type_name == "option" and not option.is_flag
+            if is_single and not option.multiple and times > 1:
+                raise typer.BadParameter(f"it takes one value, and is given {times}", ctx, option)
+        return super().parse_args(ctx, args)
+
+
 class _Command(TyperCommand):
     """A command whose module is imported once it is needed: the list of all does without."""
 
@@ -67,7 +83,7 @@ class _Command(TyperCommand):
         """Return the command with its options."""
         module = import_module(f"ldpopt.cli.{self.name}")
         alone = typer.Typer(rich_markup_mode=None, add_completion=False)
-        alone.command(self.name)(getattr(module, str(self.name)))
+        alone.command(self.name, cls=_Loaded)(getattr(module, str(self.name)))
         return typer.main.get_command(alone)
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
