@@ -436,7 +436,11 @@ EMPTY = {
     ),
     "total below": (
         [Bounds(0.5, INF), SumsTo(1)],
-        "a sum of 1 cannot be met: the bounds allow sums from 2 to inf",
+        "a sum of 1 cannot be met: the bounds allow sums from 2 to inf$",
+    ),
+    "fixed in percent": (
+        [NonNegative(), Fixed([2, 0], [25, 1]), SumsTo(1)],
+        "26 to inf; the value at index 2 alone is at least 25: if that is percent, divide it by",
     ),
     "fixed above": ([NonNegative(), Fixed([0, 1], [0.75, 0.75]), SumsTo(1)], "cannot be met"),
     "all fixed": ([Fixed([0, 1, 2, 3], [0.25, 0.25, 0.25, 0.5]), SumsTo(1)], "cannot be met"),

@@ -17,6 +17,7 @@ from ldpopt.constraints import Constraint
 from ldpopt.constraints.base import Ball
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError, LdpoptError
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.estimate.units import PERCENT
 from ldpopt.immutable import called_as, closed
 from ldpopt.losses import Loss
 from ldpopt.solve.own_classes import check_own_classes
@@ -433,7 +434,7 @@ def _region(loss: Loss, constraints: Sequence[Constraint], d: int) -> Region:
     # Kept beside the bounds: closed forms ask for it at every solve.
     smallest = float(lower.sum())
     if total is not None:
-        _check_total(total, smallest, float(upper.sum()))
+        _check_total(total, smallest, float(upper.sum()), lower)
     # Each of them ties values together in a way of its own.
     tied = tuple(
         constraint
@@ -573,13 +574,21 @@ def rounding_of(total: float) -> float:
     return _ROUNDING * max(1.0, abs(total))
 
 
-def _check_total(total: float, smallest: float, largest: float) -> None:
+def _check_total(total: float, smallest: float, largest: float, lower: Array) -> None:
     """Raise an error unless the total lies between the sums that the bounds allow."""
     rounding = rounding_of(total)
     if not smallest - rounding <= total <= largest + rounding:
+        place = int(lower.argmax())
+        highest = float(lower[place])
+        hint = ""
+        if lower.min() >= 0 and total < highest <= PERCENT * total:
+            hint = (
+                f"; the value at index {place} alone is at least {highest:g}: if that is percent, "
+                "divide it by 100"
+            )
         raise InfeasibleError(
             f"a sum of {total:g} cannot be met: the bounds allow sums from {smallest:g} to "
-            f"{largest:g}"
+            f"{largest:g}{hint}"
         )
 
 
