@@ -932,6 +932,66 @@ def test_an_optimal_value_of_zero_is_relative_to_what_is_at_stake(name):
     assert not certify_program(problem, {x: beside}).is_optimal()
 
 
+@pytest.mark.parametrize("constant", [5.0, -1e8, 1e12, 1e16])
+@pytest.mark.parametrize("sense", [cp.Minimize, cp.Maximize])
+def test_a_constant_of_the_objective_makes_no_point_better_or_worse(sense, constant):
+    x = cp.Variable(2)
+    number = cp.Parameter(value=constant)
+    sign = 1.0 if sense is cp.Minimize else -1.0
+    for objective in (cp.sum_squares(x - 1), cp.norm(x), -cp.sum(cp.log(x)) + cp.sum(x**2)):
+        alone = cp.Problem(cp.Minimize(objective), [x >= 2])
+        beside = cp.Problem(sense(2 * number + sign * objective - number), [x >= 2])
+        for point, is_optimal in (([2.0, 2.0], True), ([2.0, 2.001], False)):
+            expected = certify_program(alone, {x: point})
+            certificate = certify_program(beside, {x: point})
+            assert certificate.is_optimal() is expected.is_optimal() is is_optimal
+            assert (certificate.gap, certificate.scale) == (expected.gap, expected.scale)
+            assert certificate.value == sign * expected.value + constant
+            exact_bound = Fraction(sign * expected.bound) + Fraction(constant)
+            assert sign * Fraction(certificate.bound) <= sign * exact_bound
+
+
+def test_an_infinite_constant_is_no_value():
+    x = cp.Variable(2)
+    infinite = cp.Problem(cp.Minimize(cp.sum(x) + cp.Parameter(value=np.inf)), [x >= 2])
+    assert "inf at the point" in certify_program(infinite, {x: [2, 2]}).reason
+
+
+def test_an_optimal_value_of_zero_at_the_end_of_a_logarithm_is_certified():
+    """The objective has no gradient there, and no value at 0: half-way to 0 it has one."""
+    x = cp.Variable(3, nonneg=True)
+    shares = np.array([0.5, 0.5, 0.0])
+    problem = cp.Problem(cp.Minimize(cp.sum(cp.rel_entr(shares, x))), [cp.sum(x) == 1])
+    certificate = certify_program(problem, {x: shares})
+    assert certificate.scale == pytest.approx(np.log(2))
+    assert certificate.is_optimal()
+    assert not certify_program(problem, {x: [0.501, 0.499, 0.0]}).is_optimal()
+
+
+SYMMETRIC = cp.Variable((2, 2), symmetric=True)
+SEMIDEFINITE = cp.Variable((2, 2), PSD=True)
+
+
+@pytest.mark.parametrize(
+    ("objective", "variable", "point", "reason"),
+    [
+        (cp.matrix_frac(np.array([1.0, 0.0]), SEMIDEFINITE), SEMIDEFINITE, [[1, 0], [0, 0]], "Sin"),
+        (cp.lambda_max(SYMMETRIC), SYMMETRIC, [[1, 1], [0, 1]], "not Hermitian"),
+    ],
+)
+def test_what_numpy_cannot_calculate_is_a_reason_and_no_error(objective, variable, point, reason):
+    within = [cp.trace(variable) == 2]
+    certificate = certify_program(
+        cp.Problem(cp.Minimize(objective), within), {variable: np.array(point)}
+    )
+    assert certificate.gap == np.inf
+    assert "no value at the point" in certificate.reason
+    assert reason in certificate.reason
+    # What has no value is not below a bound either.
+    in_set = cp.Problem(cp.Minimize(cp.trace(variable)), [*within, objective <= 3])
+    assert not certify_program(in_set, {variable: np.array(point)}).is_optimal()
+
+
 @pytest.mark.parametrize("power", [-250, -290, -310])
 @pytest.mark.parametrize("kind", ["costs", "priced squares", "squares"])
 def test_costs_that_nearly_vanish_prove_no_wrong_point(kind, power):

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from ldpopt import validate
 from ldpopt.closed_form.units import own_unit
 from ldpopt.errors import InvalidInputError, InvalidTypeError, UnsupportedProblemError
-from ldpopt.expressions import is_power, outside_domain
+from ldpopt.expressions import is_power, outside_domain, without_constants
 from ldpopt.solve.certificate import shown
 from ldpopt.solve.certificate.bounds.dual import EPS, usable
 from ldpopt.solve.certificate.bounds.evidence import SMALLEST_SCALE, VANISHING
@@ -97,8 +97,9 @@ class ProgramCertificate:
         The objective at the point, and the bound of its optimum: from below if minimised.
     scale
         What ``is_optimal`` means by relative: the sum of the sizes of the objective's terms, of its
-        gradient's times the point, and of what is at stake between the point and 0, where cvxpy
-        knows these.
+        gradient's times the point, and of what is at stake between the point and 0, or half of the
+        point where the objective is infinite at 0, as far as cvxpy knows these. A constant that the
+        objective adds is none of its terms.
     size
         The largest entry of the point, at least 1: to what its violation is relative.
     reason
@@ -188,21 +189,24 @@ def certify_program(
     """
     _require_convex(problem)
     values = _checked(problem, point)
+    problem, constant = _without_constant(problem)
     # Outside of domains numpy would warn of what is stated below.
     with _holding(values), np.errstate(all="ignore"):
-        value = _number(problem.objective.value)
+        value, failure_of_value = _evaluated(problem.objective)
         violation = _violation(problem, values)
         outside = outside_domain(problem.objective.expr)
     size = max([1.0, *(float(np.max(np.abs(v), initial=0.0)) for v in values.values())])
     sign = -1.0 if _is_maximised(problem) else 1.0
     nothing = ProgramCertificate(np.inf, violation, value, -sign * np.inf, np.inf, size)
     reason = _approximation(problem)
-    if not np.isfinite(value):
+    if failure_of_value:
+        reason = f"the objective has no value at the point: {failure_of_value}"
+    elif not np.isfinite(value):
         reason = f"the objective is {value} at the point"
     elif outside > _OUTSIDE * size:
         reason = "the objective is infinite at the point, outside the domain of its functions"
     if reason:
-        return _with(nothing, reason=reason)
+        return _with(nothing, value=value + constant, reason=reason)
 
     def reported(gap: float, attained: float, scale: float, unit: float) -> tuple[float, str]:
         """Return the scale with what is at stake, and why the gap is large, from the terms."""
@@ -212,7 +216,12 @@ def certify_program(
             scale += _at_stake(problem, values, value)
         return scale, shortfall(gap, attained, scale + smallest, reported_in)
 
-    return _bounded_by_program(problem, values, sign, nothing, sufficient, reported)
+    proved = _bounded_by_program(problem, values, sign, nothing, sufficient, reported)
+    bound = proved.bound
+    if constant:
+        # The sum is rounded, and a bound of the optimum away from it.
+        bound = float(np.nextafter(bound + constant, -sign * np.inf))
+    return _with(proved, value=proved.value + constant, bound=bound)
 
 
 def _at_stake(problem: cp.Problem, values: Mapping[cp.Variable, Any], value: float) -> float:
@@ -223,15 +232,13 @@ def _at_stake(problem: cp.Problem, values: Mapping[cp.Variable, Any], value: flo
 
 
 def _from_zero(problem: cp.Problem, values: Mapping[cp.Variable, Any], value: float) -> float:
-    """Return how far a value of the objective is from that at 0; 0 where this is not finite."""
-    zeros = {variable: np.zeros_like(array) for variable, array in values.items()}
-    try:
-        with _holding(zeros):
-            distance = abs(value - _number(problem.objective.value))
-    # Each atom fails in its own way where it is not defined, as the inverse of a matrix of zeros.
-    except Exception:
-        return 0.0
-    return distance if np.isfinite(distance) else 0.0
+    """Return how far a value of the objective is from that at 0, or half-way; 0 if both are not."""
+    for part in (0.0, 0.5):
+        with _holding({variable: part * array for variable, array in values.items()}):
+            there, _ = _evaluated(problem.objective)
+        if np.isfinite(there):
+            return abs(value - there)
+    return 0.0
 
 
 def _along_gradient(problem: cp.Problem, values: Mapping[cp.Variable, Any]) -> float:
@@ -260,8 +267,33 @@ def _is_maximised(problem: cp.Problem) -> bool:
     return isinstance(problem.objective, cp.Maximize)
 
 
-def _number(value: Any) -> float:
-    return float("nan") if value is None else float(np.real(np.asarray(value)).item())
+def _without_constant(problem: cp.Problem) -> tuple[cp.Problem, float]:
+    """Return the problem without what its objective adds to any point alike, and that number.
+
+    Beside a large constant every point would be optimal, and digits of the rest would be lost.
+    """
+    import cvxpy as cp
+
+    varying, constant = without_constants(problem.objective.expr)
+    if constant is None:
+        return problem, 0.0
+    number = float(np.real(np.asarray(constant.value)).item())
+    # An infinite one is for the value to show.
+    if not np.isfinite(number):
+        return problem, 0.0
+    return cp.Problem(type(problem.objective)(varying), problem.constraints), number
+
+
+def _evaluated(objective: cp.Minimize | cp.Maximize) -> tuple[float, str]:
+    """Return the value of the objective, and why it has none: NaN if it has none."""
+    try:
+        value = objective.value
+    # Each atom fails in its own way where it is not defined, as the inverse of a matrix of zeros.
+    except Exception as error:
+        return float("nan"), f"numpy raised {type(error).__name__}, {error}"
+    if value is None:
+        return float("nan"), ""
+    return float(np.real(np.asarray(value)).item()), ""
 
 
 def _require_convex(problem: cp.Problem) -> None:
@@ -351,7 +383,12 @@ def _violation(problem: cp.Problem, values: Mapping[cp.Variable, Any]) -> float:
     """Return the largest violation of constraints and of attributes, such as ``nonneg=True``."""
     sizes = [0.0]
     for constraint in problem.constraints:
-        violation = np.asarray(constraint.violation())
+        try:
+            violation = np.asarray(constraint.violation())
+        # What has no value at the point is not met there, and each atom says so in its own way.
+        except Exception:
+            sizes.append(np.inf)
+            continue
         # NaN: an expression that is not defined at the point.
         sizes.append(float(np.max(np.nan_to_num(violation, nan=np.inf), initial=0.0)))
         sizes.append(outside_domain(constraint))
