@@ -2,14 +2,28 @@
 
 from unittest import mock
 
+import cvxpy as cp
+import mpmath
 import numpy as np
 import pytest
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
-from ldpopt.constraints import Bounds, Fixed, Linear, Monotone, NonNegative, SumsTo, TopSet
+from ldpopt.constraints import (
+    Bounds,
+    Fixed,
+    GroupTotals,
+    Linear,
+    Monotone,
+    Near,
+    NonNegative,
+    SumsTo,
+    TopSet,
+)
 from ldpopt.losses.normalised import TiltedGaussianMLE
 from ldpopt.solve.acceptance.judge import judge
+from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.bounds.kernels import BLOCK
+from ldpopt.solve.certificate.bounds.minorant import minorant
 from ldpopt.solve.certificate.box import box, long_box, total_prices
 from ldpopt.solve.certificate.prices.pooled_gap import pooled_gap
 from ldpopt.solve.plan import Outcome, Plan
@@ -324,3 +338,62 @@ def test_minima_without_constraints_are_accepted_without_a_value_of_the_loss(mon
             plan = Plan("closed-form", "", problem, "")
             judgement = judge(problem, solution.start, outcome, plan, "high")
         assert judgement.status is Status.OPTIMAL
+
+
+# --- what rounding of a slope may cost in a program ------------------------------------------------
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_a_slope_within_its_error_is_that_of_a_point_beside(sign, monkeypatch):
+    """On unbounded sets no range limits the error's cost, and the loss's own bend does."""
+    error = 1e-6
+    gradient = losses.Entropy.gradient
+    wrong = 0.9 * sign * error
+    monkeypatch.setattr(losses.Entropy, "gradient", lambda *given: gradient(*given) + wrong)
+    monkeypatch.setattr(losses.Entropy, "gradient_error", lambda _, f, *__: np.full(f.shape, error))
+    f = np.array([0.3, 0.2, 0.7])
+    free = Box(np.zeros(3), np.full(3, np.inf))
+    loss = losses.Entropy() + losses.GroupNorm([[0, 1]])
+    tangent = minorant(loss, FrequencyEstimate(f), f, *free)
+    # The largest excess of the loss's tangent is where the loss has its slope.
+    with mpmath.workdps(50):
+        cost = 0
+        for value, slope in zip(f, tangent.smooth.slope, strict=True):
+            there = mpmath.exp(mpmath.mpf(slope) - 1)
+            rise = value * mpmath.log(mpmath.mpf(value)) - there * mpmath.log(there)
+            cost += rise - slope * (value - there)
+        assert 0 < cost <= tangent.rounding(free) < 10 * cost
+    # A value of which the error is more than its neighbourhood bends away stays open.
+    small = np.array([0.3, 0.2, 1e-300])
+    monkeypatch.setattr(losses.Entropy, "gradient_error", lambda _, f, *__: np.full(f.shape, 0.1))
+    assert minorant(loss, FrequencyEstimate(f), small, *free).rounding(free) == np.inf
+
+
+@pytest.mark.parametrize("name", ["entropy", "divergence", "huber"])
+def test_own_losses_beside_smooth_ones_are_certified_on_unbounded_sets(name):
+    start = np.array([0.5, 0.3, 0.2])
+    smooth = {
+        "entropy": losses.Entropy(),
+        "divergence": losses.KLTo(start),
+        "huber": losses.Huber(1),
+    }
+    own = losses.Custom(lambda f, y: cp.sum(cp.logistic(f - y)))
+    problem = Problem(own + smooth[name], [NonNegative(), GroupTotals([[0, 1]], [0.7])])
+    assert problem.solve(start).status is Status.OPTIMAL
+    assert not certify(problem, start, [0.4, 0.3, 0.21]).is_optimal(1e-8, relative=True)
+
+
+def test_an_infinite_gap_beside_a_straight_loss_has_a_reason():
+    start = np.array([0.5, 0.3, 0.2])
+    loss = losses.Custom(lambda f, y: cp.sum(cp.logistic(f - y))) + losses.Huber(0.1)
+    problem = Problem(loss, [NonNegative(), GroupTotals([[0, 1]], [0.7])])
+    certificate = certify(problem, start, [0.45, 0.25, 0.0])
+    assert np.isfinite(certificate.gap) or "without finite bounds" in certificate.reason
+
+
+@pytest.mark.parametrize("point", [[0.2, 0.2], [0.4, 0.2], [0.5, 0.5]])
+def test_no_gap_is_negative_where_constraints_contradict_each_other(point):
+    loss = 4 * losses.WeightedLeastSquares([1.7, 3.5]) + 70 * losses.TotalVariation()
+    problem = Problem(loss, [SumsTo(0.4), Near([0.5, 0.5], 0.2, 2)])
+    for size in (1.0, 1e3, 1e6):
+        assert certify(problem, [-size, size], point).gap >= 0

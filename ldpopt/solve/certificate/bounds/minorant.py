@@ -52,6 +52,9 @@ _TILT = 1e-280
 # Part of the curvature that programs leave out: it pays for errors of slopes on unbounded sets.
 _SPARED = 2.0**-10
 
+# What counts as beside a value, relative to it.
+_BESIDE = 2.0**-10
+
 
 class Minorant(Protocol):
     """A loss as certificates see it, at one point or a stack of them."""
@@ -227,6 +230,9 @@ class MixedLoss:
         them.
     shared_kinks
         The same parts where their slopes are known without cvxpy; else empty.
+    bend_beside
+        Lower bounds of the smooth part's second derivatives so near the point that its slopes take
+        any value within their error there; 0 where none is known.
     """
 
     f: Array
@@ -235,6 +241,7 @@ class MixedLoss:
     kinked: tuple[KinkedLoss, ...]
     shared: Callable[[float, cp.Expression], cp.Expression] | None
     shared_kinks: tuple[SharedKinks, ...] = ()
+    bend_beside: Array | float = 0.0
 
     def slopes(self, near: float | Array) -> tuple[Array, Array]:
         """Return the smallest and the largest slope of each value near the point."""
@@ -336,12 +343,16 @@ class MixedLoss:
         modulus, centre = self._bowl(limits)
         # The slope at f is that of a bowl whose centre and curvature are rounded.
         error = self.smooth.error + 8 * EPS * modulus * (np.abs(self.f) + np.abs(centre))
-        reach = np.maximum(self.f - limits.lower, limits.upper - self.f)
+        # Limits that contradict each other are on no side of the point.
+        reach = np.maximum(np.maximum(self.f - limits.lower, limits.upper - self.f), 0.0)
+        # Where the objective is straight, its slope g is that of the loss at a point p beside f:
+        # then no s is below the tangent at p, which costs (g - loss'(f)) (p - f) at the most.
+        beside = np.where(modulus > 0, _SPARED * modulus, self.bend_beside)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             # Without an error an infinite range costs nothing.
             flat = np.where(error > 0, error * reach, 0.0)
             # The curvature that ``objective`` leaves out is above a slope of this size.
-            bent = np.where(modulus > 0, error**2 / (_SPARED * modulus), np.inf)
+            bent = np.where(beside > 0, error**2 / beside, np.inf)
         return float(np.sum(np.minimum(flat, bent))) * (1 + len(self.f) * EPS)
 
     def _bowl(self, limits: Box) -> tuple[Array, Array]:
@@ -456,7 +467,21 @@ def minorant(
     shared_kinks: tuple[SharedKinks, ...] = ()
     if are_known(loss):
         shared_kinks = shared_kinks_of(loss, estimate, f, Box(lower, upper))
-    return MixedLoss(f, slope, tangent, kinked, shared, shared_kinks)
+    bend_beside: Array | float = 0.0
+    if smooth is not None and shared is not None:
+        bend_beside = _bend_beside(smooth, estimate, tangent)
+    return MixedLoss(f, slope, tangent, kinked, shared, shared_kinks, bend_beside)
+
+
+def _bend_beside(loss: Loss, estimate: FrequencyEstimate, tangent: Tangent) -> Array:
+    """Return ``MixedLoss.bend_beside`` of a smooth loss."""
+    f = tangent.f
+    if not loss.adds_over_values:
+        return np.zeros(f.shape)
+    away = _BESIDE * np.abs(f)
+    bend = np.asarray(loss.curvature(estimate, f - away, f + away))
+    # Twice as much: the ends and the bend itself are rounded.
+    return np.where(bend * away >= 2 * tangent.error, bend / 2, 0.0)
 
 
 def _tangent(

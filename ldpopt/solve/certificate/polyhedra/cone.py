@@ -37,6 +37,12 @@ Array = NDArray[np.float64]
 _LESS = 0.1
 
 
+_ENDLESS = (
+    "rounding of the loss's slopes may cost any amount at values without finite bounds: bound the "
+    "frequencies by constraints"
+)
+
+
 class _Proof(NamedTuple):
     """A gap, why it is infinite, cvxpy's multipliers by id, and what they leave of the slopes.
 
@@ -274,7 +280,8 @@ def _of_kinked_loss(
     duals = {form.id: price * np.asarray(value) for form, value in whole.duals.items()}
     gap = price * whole.gap + loss.rounding(limits)
     if np.isinf(gap):
-        return _Proof(gap, whole.reason, {}, np.full(len(limits.lower), np.nan), np.nan)
+        reason = whole.reason or _ENDLESS
+        return _Proof(gap, reason, {}, np.full(len(limits.lower), np.nan), np.nan)
     # A slope of the variable counts in its unit, those of auxiliary variables in the same.
     left = price * whole.stationarity / unit
     return _Proof(gap, whole.reason, duals, _of_bounds(ends, limits, duals), left)
