@@ -340,7 +340,7 @@ def test_minima_without_constraints_are_accepted_without_a_value_of_the_loss(mon
         assert judgement.status is Status.OPTIMAL
 
 
-# --- what rounding of a slope may cost in a program ------------------------------------------------
+# --- what rounding of a slope may cost in a program -----------------------------------------------
 
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
@@ -377,8 +377,8 @@ def test_own_losses_beside_smooth_ones_are_certified_on_unbounded_sets(name):
         "divergence": losses.KLTo(start),
         "huber": losses.Huber(1),
     }
-    own = losses.Custom(lambda f, y: cp.sum(cp.logistic(f - y)))
-    problem = Problem(own + smooth[name], [NonNegative(), GroupTotals([[0, 1]], [0.7])])
+    stated = losses.Custom(lambda f, y: cp.sum(cp.logistic(f - y)))
+    problem = Problem(stated + smooth[name], [NonNegative(), GroupTotals([[0, 1]], [0.7])])
     assert problem.solve(start).status is Status.OPTIMAL
     assert not certify(problem, start, [0.4, 0.3, 0.21]).is_optimal(1e-8, relative=True)
 
