@@ -36,6 +36,13 @@ def test_problems_are_of_all_kinds_and_none_is_wrong():
     assert {"optimal, closed-form", "optimal, conic"} <= kinds
 
 
+@pytest.mark.parametrize("number", [5968, 9090, 11600, 11701, 11994])
+def test_problems_that_once_had_no_certificate_have_one(number):
+    """A run with this seed left nineteen problems without a certificate."""
+    case = drawn(189269, number)
+    assert case.problem.solve(case.estimate).status == "optimal"
+
+
 def replaced(monkeypatch, change):
     """Let every solution go through a function."""
     solve = Problem.solve

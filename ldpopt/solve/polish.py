@@ -274,13 +274,13 @@ def _polished(
         if newton is None:
             return None
         step, multipliers, residual = newton
-        small = np.max(np.abs(step)) <= _STILL * max(1.0, float(np.max(np.abs(f))))
+        is_small = np.max(np.abs(step)) <= _STILL * max(1.0, float(np.max(np.abs(f))))
         length, blocking = _longest(f, step, rows, bounds, face, steep, together)
         before = f
         f = _moved(f, length * step, bounds.lower, steep, near)
         # Next to a steep bound the slope depends on the ratio of distances.
         alike = np.abs(f - before) <= _ALIKE * (before - bounds.lower)
-        still = small and bool(np.all(alike | ~steep))
+        still = bool(is_small and np.all(alike | ~steep))
         if any(float(one.violation(f)) > near for one in source.curved):
             return None
         # A step of rounding may point out of the set, and then nothing is in its way.
@@ -290,7 +290,7 @@ def _polished(
         if still and not _drop(face, multipliers, residual, rows):
             return face.holding(f, bounds)
     # Tiny values that rows tie to each other may meet slowly, and prove as much before they do.
-    return face.holding(f, bounds) if small else None
+    return face.holding(f, bounds) if is_small else None
 
 
 def _bounds(
@@ -335,19 +335,20 @@ def _face_of(model: _Model, f: Array, rows: Rows, bounds: Box, steep: Mask) -> _
 
 
 def _moved(f: Array, change: Array, lower: Array, steep: Mask, near: float) -> Array:
-    """Return f + change, but next to steep bounds, or beyond them, f as the logarithm moves.
+    """Return f + change; next to steep bounds, or beyond them, the logarithm moves instead.
 
-    There the loss is nearly that of a divergence, of which this is the minimum at given prices, and
-    which other steps would leave. Values that rows tie to each other stay tied.
+    There the loss is nearly a divergence. Such a step leads to its minimum at given prices, while
+    f + change may be beyond the bound. Equal values that rows tie to each other stay equal.
     """
-    distance = f - lower
-    is_near = steep & ((distance <= near) | (distance + change <= 0))
+    distance = np.where(steep, f - lower, np.inf)
+    is_near = (distance <= near) | (distance + change <= 0)
     if not is_near.any():
         return f + change
-    relative = np.divide(change, distance, out=np.zeros(f.shape), where=is_near)
-    scaled = distance * np.exp(np.clip(relative, -_FARTHEST, _FARTHEST))
-    inside = np.clip(scaled, _SMALLEST, np.maximum(distance, near))
-    return np.where(is_near, lower + inside, f + change)
+    # Other values may have no bound to be away from.
+    away = np.where(is_near, distance, 1.0)
+    scaled = away * np.exp(np.clip(change / away, -_FARTHEST, _FARTHEST))
+    inside = np.clip(scaled, _SMALLEST, np.maximum(away, near))
+    return np.where(is_near, np.where(is_near, lower, 0.0) + inside, f + change)
 
 
 def _newton_step(

@@ -281,13 +281,13 @@ class Problem(_WithForms):
             If values without noise look like percent or counts beside the problem's total: all are
             at least 0, and sum to a hundred times the total within 1 %, or all are whole and sum to
             ten times the total or more; and to 10 at least. With negative values, if they sum to a
-            hundred times the total within a half, and noise as large as the lowest value does not
-            explain that. If they are integers above 1, unless
-            all are less than ten times a total above 1. With or without noise, if the total is 100,
-            or the number of reports, and the values sum to 1 within 0.5; and if some of the values,
-            not all, have upper bounds, all these exceed the total, and no value may be negative. If
-            ``Near``, ``Smooth`` or ``Linear`` excludes nothing there, and its bound is a number of
-            percent: more than twice the total, up to a hundred times, with one decimal.
+            hundred times the total within a half of that, and noise as large as the lowest value
+            does not explain it. If they are integers above 1, unless all are less than ten times a
+            total above 1. With or without noise, if the total is 100, or the number of reports, and
+            the values sum to 1 within 0.5; and if some of the values, not all, have upper bounds,
+            all these exceed the total, and no value may be negative. If ``Near``, ``Smooth`` or
+            ``Linear`` excludes nothing there, and its bound is a number of percent: more than twice
+            the total, up to a hundred times, with one decimal.
 
         Notes
         -----

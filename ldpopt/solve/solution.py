@@ -250,8 +250,7 @@ class Solution:
 
         Its intervals are those of ``interval``.
         """
-        options: dict[str, Any] = {"largest": largest, "simultaneous": simultaneous}
-        return self.estimate.plot(sets, level=level, **options)
+        return self.estimate.plot(sets, level=level, largest=largest, simultaneous=simultaneous)
 
     def summary(self) -> Summary:
         """Return objective, certificate, multipliers by constraint, path and times on one screen.
