@@ -61,7 +61,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 """Every command, a module and a function of this package, with its line in the list."""
 
 
-class _Loaded(TyperCommand):
+class _StrictCommand(TyperCommand):
     """A command that refuses an option with one value where it is given twice."""
 
     def parse_args(self, ctx: Any, args: Any) -> Any:
@@ -83,7 +83,7 @@ class _Command(TyperCommand):
         """Return the command with its options."""
         module = import_module(f"ldpopt.cli.{self.name}")
         alone = typer.Typer(rich_markup_mode=None, add_completion=False)
-        alone.command(self.name, cls=_Loaded)(getattr(module, str(self.name)))
+        alone.command(self.name, cls=_StrictCommand)(getattr(module, str(self.name)))
         return typer.main.get_command(alone)
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:

@@ -216,9 +216,7 @@ def interval_notes(
     return (promise, *outside)
 
 
-def note_of_outside(
-    what: str, frequencies: Array, lower: Array, upper: Array
-) -> tuple[str] | tuple[()]:
+def note_of_outside(what: str, frequencies: Array, lower: Array, upper: Array) -> tuple[str, ...]:
     """Return how many answers are outside their intervals, and why; nothing where none is.
 
     Parameters
