@@ -31,8 +31,11 @@ def test_it_is_rounding_at_a_minimum_and_never_below_the_rise(name, total):
     other = problem.solve(np.zeros(best.shape)).frequencies
     for point in (other, best + 0.1 * (other - best), 1.01 * other):
         rise = problem.loss.value(point, start) - lowest
-        bound = margin_gap(problem, start, point).gap
-        assert (bound >= rise - 1e-15).all()
+        gap, _, measured = margin_gap(problem, start, point)
+        assert (gap >= rise - 1e-15).all()
+        assert {one.constraint for one in measured} == {*margins, *total}
+        for constraint, violation in measured:
+            assert_allclose(violation, constraint.violation(point), rtol=1e-12, atol=1e-14)
 
 
 def test_a_bound_by_hand():

@@ -17,6 +17,7 @@ from ldpopt.constraints import (
     Unimodal,
 )
 from ldpopt.solve.acceptance import judge as acceptance
+from ldpopt.solve.acceptance.group_prices import rises
 from ldpopt.solve.acceptance.vertex_gap import vertex_gap
 from ldpopt.solve.certificate.prices.tree_prices import (
     lowest_around,
@@ -165,9 +166,49 @@ def test_the_missed_total_of_groups_is_what_the_groups_state(name, off):
         # Without a slope there is no bound.
         assert bound is None
         return
-    assert bound.measured.constraint is GROUPS
-    assert_allclose(bound.measured.violation, GROUPS.violation(point), rtol=1e-12, atol=1e-15)
-    assert bound.measured.violation.shape == (4,)
+    assert GROUPS in {one.constraint for one in bound.measured}
+    assert_measured(bound, point)
+
+
+@pytest.mark.parametrize("name", [name for name in SETS if "cap" in name])
+@pytest.mark.parametrize("off", [0.0, 0.5, -0.5])
+def test_what_is_outside_bounds_or_an_order_is_measured_on_the_way(name, off):
+    start = reports(1)
+    problem = Problem(SQUARES, SETS[name])
+    point = problem.solve(start).frequencies.copy()
+    # One value in each trial, among them the first and the last of the chains.
+    for trial, value in enumerate((0, D - 1, 6, int(ORDERS["chain"].order[0]))):
+        point[trial, value] += off
+    bound = vertex_gap(problem, start, point)
+    (bounds,) = [one for one in SETS[name] if isinstance(one, Bounds)]
+    assert bounds in {one.constraint for one in bound.measured}
+    assert_measured(bound, point)
+    assert (bounds.violation(point) > 0.01).any() == bool(off)
+
+
+def assert_measured(bound, point):
+    """Compare what was measured on the way with what each constraint states."""
+    for constraint, violation in bound.measured:
+        assert violation.shape == point.shape[:-1]
+        assert_allclose(violation, constraint.violation(point), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", ["chain in order, caps", "groups, caps"])
+@pytest.mark.parametrize("place", [0, 5, D - 1])
+def test_what_is_no_number_is_no_violation_of_0(name, place):
+    where = SETS[name]
+    (bounds,) = [one for one in where if isinstance(one, Bounds)]
+    f = np.full((1, D), 1 / D)
+    f[0, place] = np.nan
+    slopes = np.ones((1, D))
+    caps = np.broadcast_to(bounds.upper, (D,))
+    if "chain" in name:
+        _, *violations = smallest_product(slopes, f, caps, 1.0, np.zeros(1))
+    else:
+        groups = GROUPS.disjoint_groups(D)
+        of_value = groups.of_value.view(np.uint64)
+        _, _, *violations = rises(slopes, f, of_value, groups.totals, groups.number, caps)
+    assert np.isnan(violations).all()
 
 
 class Stricter(GroupTotals):
@@ -184,7 +225,7 @@ def test_a_class_of_somebody_else_measures_what_it_misses_itself():
     groups = Stricter([[7, 0, 3, 9], [1, 2, 10], [11]], [0.4, 0.35, 0.02])
     point = Problem(SQUARES, SETS["groups"]).solve(start).frequencies
     bound = vertex_gap(Problem(SQUARES, [NonNegative(), groups]), start, point)
-    assert bound is None or bound.measured is None
+    assert bound is None or not bound.measured
 
 
 @pytest.mark.parametrize("name", ["chain", "mode", "groups", "groups, caps", *BOUNDED[-2:]])
@@ -358,8 +399,8 @@ def test_all_blocks_of_a_chain_are_looked_at_where_a_few_are_not_enough():
     f = np.repeat([4.0, 3.0, 2.0, 1.0], d // 4)[None]
     slope = np.where(np.arange(d) < d // 4, 0.5, 0.25)[None]
     arguments = (slope, f, np.full(d, 5.0), f.sum())
-    of_a_few = smallest_product(*arguments, np.array([-np.inf]))
-    of_all = smallest_product(*arguments, np.array([np.inf]))
+    of_a_few = smallest_product(*arguments, np.array([-np.inf])).bound
+    of_all = smallest_product(*arguments, np.array([np.inf])).bound
     # Never above the true minimum: all as far down the chain as it may be, all values equal.
     assert of_a_few < of_all <= np.mean(slope) * f.sum() * (1 + 1e-12)
     lowest = optimize.linprog(

@@ -385,7 +385,7 @@ class HierarchyTotals(GroupTotals):
         return f"{self._names[row]} sums to {self.totals[row]:g}"
 
     def __repr__(self) -> str:
-        return f"HierarchyTotals(<{counted(len(self.groups), 'total')}>)"
+        return f"HierarchyTotals(<{counted(len(self.totals), 'total')}>)"
 
 
 def _disjoint_parts(

@@ -24,7 +24,7 @@ from ldpopt.constraints.bounds import Bounds
 from ldpopt.errors import InvalidInputError, InvalidTypeError
 from ldpopt.expressions import in_uniform_units
 from ldpopt.frames import entries_of
-from ldpopt.immutable import closed
+from ldpopt.immutable import closed, derived_property
 from ldpopt.printable import counted
 
 if TYPE_CHECKING:
@@ -160,29 +160,36 @@ class GroupTotals(Polyhedron):
         if not np.iterable(groups):
             raise InvalidTypeError(f"groups must be a sequence of index arrays, got {groups!r}")
         # A value that is named twice would count twice in its group's sum.
-        self.groups = tuple(
-            validate.distinct_indices(f"group {i}", group) for i, group in enumerate(groups)
-        )
+        members = [validate.distinct_indices(f"group {i}", group) for i, group in enumerate(groups)]
         numbers = validate.array("totals", totals).astype(np.float64)
         # One group may have its total as a plain number.
         self.totals = np.atleast_1d(numbers)
-        if self.totals.shape != (len(self.groups),) or not np.isfinite(self.totals).all():
+        if self.totals.shape != (len(members),) or not np.isfinite(self.totals).all():
             raise InvalidInputError(
-                f"totals must be {len(self.groups)} finite numbers, one per group, "
-                f"got {self.totals}"
+                f"totals must be {len(members)} finite numbers, one per group, got {self.totals}"
             )
         # One after the other: to go through groups takes longer than to go through values.
-        sizes = np.array([len(group) for group in self.groups], dtype=np.int64)
+        sizes = np.array([len(group) for group in members], dtype=np.int64)
         self._sizes = sizes
         # The empty array is there for no groups at all.
-        self._members = np.concatenate([np.empty(0, dtype=np.int64), *self.groups])
+        self._members = np.concatenate([np.empty(0, dtype=np.int64), *members])
         self._group_of_member = np.repeat(np.arange(len(sizes)), sizes)
         self._last_member = int(self._members.max(initial=-1))
+
+    @derived_property
+    def groups(self) -> tuple[NDArray[np.int64], ...]:
+        """The indices of each group."""
+        # No attribute: each solve looks at all attributes, and groups may be thousands.
+        return tuple(np.split(self._members, np.cumsum(self._sizes)[:-1])) if self._number else ()
+
+    @property
+    def _number(self) -> int:
+        return len(self._sizes)
 
     @property
     def latex(self) -> str:
         """The set in LaTeX."""
-        return rf"\sum_{{v \in g}} f_v = t_g \text{{ for }} {len(self.groups)} \text{{ groups }} g"
+        return rf"\sum_{{v \in g}} f_v = t_g \text{{ for }} {self._number} \text{{ groups }} g"
 
     def validate_for(self, d: int) -> None:
         """Raise an error if an index is outside the domain."""
@@ -193,7 +200,7 @@ class GroupTotals(Polyhedron):
     def total(self, d: int | None = None) -> float | None:
         """Return the total of the only group if that holds all d values."""
         # Indices are distinct, so that d of them are all.
-        if len(self.groups) == 1 and len(self.groups[0]) == d:
+        if self._number == 1 and len(self._members) == d:
             return float(self.totals.item())
         return None
 
@@ -214,10 +221,10 @@ class GroupTotals(Polyhedron):
         return _kept_groups(self, d) if self.is_settled else self._disjoint_groups(d)
 
     def _disjoint_groups(self, d: int) -> Groups | None:
-        of_value = np.full(d, len(self.groups))
+        of_value = np.full(d, self._number)
         of_value[self._members] = self._group_of_member
         # A value in two groups keeps one of them, so that fewer values are in groups than stated.
-        in_groups = np.count_nonzero(of_value < len(self.groups))
+        in_groups = np.count_nonzero(of_value < self._number)
         if in_groups < len(self._members) or self.has_empty_group:
             return None
         # Kept and handed out: writing to it would change the set.
@@ -234,7 +241,7 @@ class GroupTotals(Polyhedron):
             return self._violation_of_long(f)
         has_members = self._sizes > 0
         starts = (np.cumsum(self._sizes) - self._sizes)[has_members]
-        sums = np.zeros((*f.shape[:-1], len(self.groups)))
+        sums = np.zeros((*f.shape[:-1], self._number))
         # By group, so that no sum is longer than it must be: rounding is that of numpy's own sums.
         sums[..., has_members] = np.add.reduceat(f[..., self._members], starts, axis=-1)
         return np.asarray(np.abs(sums - self.totals).max(axis=-1, initial=0.0))
@@ -266,7 +273,7 @@ class GroupTotals(Polyhedron):
         if self._last_member >= d:
             self.validate_for(d)  # names the group
         entries = (np.ones(len(columns)), columns, starts)
-        matrix = sparse.csr_array(entries, shape=(len(self.groups), d))
+        matrix = sparse.csr_array(entries, shape=(self._number, d))
         return LinearInequalities(matrix, self.totals, self.totals)
 
     def row_name(self, row: int, d: int) -> str:
@@ -274,7 +281,7 @@ class GroupTotals(Polyhedron):
         return f"group {row} of {self._sizes[row]} values sums to {self.totals[row]:g}"
 
     def __repr__(self) -> str:
-        return f"GroupTotals(<{counted(len(self.groups), 'group')}>)"
+        return f"GroupTotals(<{counted(self._number, 'group')}>)"
 
 
 @lru_cache(maxsize=4)

@@ -87,9 +87,11 @@ def _warn_of_total(f: NDArray[np.float64], total: float) -> None:
 def _warn_of_groups(f: NDArray[np.float64], totals: NDArray[np.float64]) -> None:
     """Warn of totals of groups in percent or in users beside frequencies that sum to about 1."""
     stated = totals.sum()
-    sums = f.sum(axis=-1)
     # A group that is all values states the total of the problem, which has a look of its own.
-    if len(totals) < 2 or stated < LARGE or not sum_to_about(1, sums):
+    if len(totals) < 2 or stated < LARGE:
+        return
+    sums = f.sum(axis=-1)
+    if not sum_to_about(1, sums):
         return
     remedy = "if they are percent, divide them by 100"
     if stated > PERCENT + _NEAR:

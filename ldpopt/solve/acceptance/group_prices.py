@@ -15,10 +15,10 @@ Index = NDArray[np.uint64]
 @compiled
 def rises(
     slope: Array, f: Array, group: Index, totals: Array, stated: int, caps: Array
-) -> tuple[Array, Array]:
-    """Return upper bounds of max g·(f - s) over s of the groups, and the largest missed total.
+) -> tuple[Array, Array, Array]:
+    """Return upper bounds of max g·(f - s) over s of the groups, and what f violates, (trials,).
 
-    Both have shape (trials,).
+    These are the largest missed total, and how far a value is below 0 or above its cap.
 
     Parameters
     ----------
@@ -40,13 +40,15 @@ def rises(
     """
     result = np.empty(len(slope))
     missed = np.empty(len(slope))
+    outside = np.empty(len(slope))
     for trial in range(len(slope)):
         # Four sums per group take turns, as in ``violation_kernels``.
         sums = np.zeros((len(totals) + 1, 4))
         if len(caps):
-            rise, level = _between_bounds(slope[trial], f[trial], group, totals, caps, sums)
+            ends = (totals, caps)
+            rise, level, beyond = _between_bounds(slope[trial], f[trial], group, ends, sums)
         else:
-            rise, level = _without_caps(slope[trial], f[trial], group, len(totals), sums)
+            rise, level, beyond = _without_caps(slope[trial], f[trial], group, len(totals), sums)
         largest = 0.0
         undefined = 0
         for k in range(len(totals)):
@@ -57,20 +59,24 @@ def rises(
                 undefined += excess != excess
         result[trial] = rise
         missed[trial] = largest if undefined == 0 else np.nan
-    return result, missed
+        outside[trial] = beyond
+    return result, missed, outside
 
 
 @compiled
 def _without_caps(
     slope: Array, f: Array, group: Index, number: int, sums: Array
-) -> tuple[float, Array]:
+) -> tuple[float, Array, float]:
     """Return the rise where all of a total goes where the slope of its group is lowest.
 
-    The rise is without what the sums are off their totals, at these slopes, which are returned too.
+    The rise is without what the sums are off their totals, at these slopes, which are returned too,
+    with how far a value is below 0.
     """
     lowest = np.full(number + 1, np.inf)
     lowest[number] = 0.0
+    below = 0.0
     for v in range(len(f)):
+        below = _farther(f[v], below)
         # A branch that is hardly ever taken: nothing is written, and read back by a neighbour.
         if slope[v] < lowest[group[v]]:
             lowest[group[v]] = slope[v]
@@ -80,19 +86,30 @@ def _without_caps(
         # A lowest slope may be far from 0: taken off first, little cancels.
         rise += (slope[v] - lowest[group[v]]) * f[v]
         sums[group[v], v % 4] += f[v]
-    return rise, lowest
+    return rise, lowest, below
+
+
+@compiled
+def _farther(left: float, outside: float) -> float:
+    """Return how far outside values are, given what one more has left to its nearer bound."""
+    # Hardly ever taken. What is no number stays.
+    if left < -outside or left != left:
+        return -left
+    return outside
 
 
 @compiled
 def _between_bounds(
-    slope: Array, f: Array, group: Index, totals: Array, caps: Array, sums: Array
-) -> tuple[float, Array]:
+    slope: Array, f: Array, group: Index, ends: tuple[Array, Array], sums: Array
+) -> tuple[float, Array, float]:
     """Return the rise where each value goes to the end that its slope above the level points to.
 
-    It is without what the sums are off their totals, at the levels, which are returned too.
+    It is without what the sums are off their totals, at the levels, which are returned too, with
+    how far a value is below 0 or above its cap. ``ends`` are the totals and the caps.
     """
+    totals, caps = ends
     number = len(totals)
-    level = _levels(slope, f, group, number, caps)
+    level, outside = _levels(slope, f, group, number, caps)
     # No value of a group is above its total, which may be less than a cap or take its place.
     ceiling = np.full(number + 1, np.inf)
     ceiling[:number] = totals
@@ -108,20 +125,23 @@ def _between_bounds(
         end = 0.0 if residual >= 0.0 else highest
         rise += residual * (f[v] - end)
         sums[k, v % 4] += f[v]
-    return rise, level
+    return rise, level, outside
 
 
 @compiled
-def _levels(slope: Array, f: Array, group: Index, number: int, caps: Array) -> Array:
-    """Return the mean slope of each group, weighted by the distance to the nearer bound.
+def _levels(slope: Array, f: Array, group: Index, number: int, caps: Array) -> tuple[Array, float]:
+    """Return the mean slope of each group, and how far outside its bounds a value is.
 
-    Values in no group have the level 0, and groups at their bounds may have any.
+    Slopes are weighted by the distance to the nearer bound. Values in no group have the level 0,
+    and groups at their bounds may have any.
     """
+    outside = 0.0
     # Mass and moment of each group side by side: they are in the cache together.
     table = np.zeros((number + 1, 2))
     for v in range(len(f)):
         left = caps[v] - f[v]
         weight = f[v] if f[v] < left else left
+        outside = _farther(weight, outside)
         # Mostly most values of a long vector are at a bound: of these nothing else is read.
         if weight > 0.0:
             of_group = table[group[v]]
@@ -132,4 +152,4 @@ def _levels(slope: Array, f: Array, group: Index, number: int, caps: Array) -> A
         mass, moment = table[k]
         if mass > 0.0:
             level[k] = moment / mass
-    return level
+    return level, outside

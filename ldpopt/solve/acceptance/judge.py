@@ -23,6 +23,7 @@ path that stopped before it met its own tolerances may have come to an optimal p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -98,7 +99,7 @@ def judge(
     reasons = []
     # First: on its way it may measure what the violation would take long for.
     quick = _quick_bound(formulation, start, point, plan, tolerances.gap)
-    violation = _violation(formulation, point, None if quick is None else quick.measured)
+    violation = _violation(formulation, point, () if quick is None else quick.measured)
     if not _is_met(formulation, start, violation, point, tolerances):
         # A closed form does not look for conflicts, so that it may have solved what cannot be.
         feasibility.require_feasible(feasibility.conditions(formulation, None), start.d)
@@ -120,12 +121,14 @@ def judge(
     return Judgement(Status.OPTIMAL, "")
 
 
-def _violation(formulation: Formulation, point: Array, measured: Measured | None) -> Array:
-    """Return the largest violation of a constraint, given that of one of them."""
-    if measured is None:
-        return formulation.violation(point)
-    others = tuple(one for one in formulation.constraints if one is not measured.constraint)
-    return np.maximum(formulation.under(others).violation(point), measured.violation)
+def _violation(formulation: Formulation, point: Array, measured: Sequence[Measured]) -> Array:
+    """Return the largest violation of a constraint, given those of some of them."""
+    looked_at = {id(one.constraint) for one in measured}
+    others = tuple(one for one in formulation.constraints if id(one) not in looked_at)
+    result = formulation.under(others).violation(point)
+    for one in measured:
+        result = np.maximum(result, one.violation)
+    return result
 
 
 def _largest(values: Array) -> float:

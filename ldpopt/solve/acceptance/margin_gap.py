@@ -11,12 +11,15 @@ for all s that meet the sums. At a minimum r is 0: ``margin_prices`` has the λ.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.parts import count_of_parts
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.acceptance.quick_gap import inner, slope_and_product, smallest
-from ldpopt.solve.certificate.bounds.evidence import SizedGap
+from ldpopt.solve.certificate.bounds.evidence import Measured, SizedGap
 from ldpopt.solve.certificate.prices.margin_prices import margins_of, multipliers_of
 from ldpopt.solve.formulation import Formulation
 
@@ -37,7 +40,7 @@ def margin_gap(formulation: Formulation, start: FrequencyEstimate, point: Array)
 
     Notes
     -----
-    Cost: the gradient, and three passes per margin.
+    Cost: the gradient, and three passes per margin. The violation of each comes with it.
     """
     loss = formulation.loss
     margins = margins_of(formulation.constraints, start.d)
@@ -51,14 +54,32 @@ def margin_gap(formulation: Formulation, start: FrequencyEstimate, point: Array)
     if not np.isfinite(rise).all():
         return None
     tables = margins.tables(point)
-    left = margins.tables(slope)
-    multipliers = multipliers_of(margins, left)
+    slopes = margins.tables(slope)
+    multipliers = multipliers_of(margins, slopes)
     paid = np.zeros(point.shape[:-1])
     axes_of_table = tuple(range(point.ndim - 1, tables.ndim))
-    for (axes, sums), of_margin in zip(margins.margins, multipliers, strict=True):
-        missed = margins.sums(tables, axes) - sums
+    measured = []
+    # Each constraint states one margin.
+    for constraint, margin, of_margin in zip(
+        formulation.constraints, margins.margins, multipliers, strict=True
+    ):
+        missed = margins.sums(tables, margin.axes) - margin.sums
         paid += np.sum(of_margin * missed, axis=axes_of_table)
-        left -= of_margin
-    # ``left`` is a view: these are the slopes without the multipliers.
-    gap = paid + inner(slope, slope) / (2 * modulus)
-    return SizedGap(np.maximum(gap, 0.0), np.abs(rise))
+        measured.append(Measured(constraint, np.abs(missed).max(axis=axes_of_table)))
+    gap = paid + _squares_left(slopes, multipliers, len(axes_of_table)) / (2 * modulus)
+    return SizedGap(np.maximum(gap, 0.0), np.abs(rise), tuple(measured))
+
+
+def _squares_left(slopes: Array, multipliers: Sequence[Array], rank: int) -> Array:
+    """Return Σ r² of what multipliers leave of the slopes of tables with so many axes, (...)."""
+    result = np.zeros(slopes.shape[:-rank])
+    along = slopes.shape[-rank]
+    # In slices of the first axis, which stay in the caches while the multipliers are taken off.
+    count = min(along, count_of_parts(slopes.size))
+    for numbers in np.array_split(np.arange(along), count):
+        left = slopes.take(numbers, axis=-rank)
+        for one in multipliers:
+            left -= one if one.shape[-rank] == 1 else one.take(numbers, axis=-rank)
+        squares = left.reshape(*result.shape, -1)
+        result += inner(squares, squares)
+    return result

@@ -18,7 +18,7 @@ relative to, which promises 1e-8.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -77,7 +77,8 @@ def slope_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     # Only what the lower bounds leave of the total can move.
     left = max(region.total - region.lower_sum, 0.0)
     if cut is not None and slope.ndim == 1 and is_long(d):
-        return _gap_of_long(cut, slope, point, above, left)
+        totals = [one for one in formulation.constraints if one.total(d) is not None]
+        return _gap_of_long(cut, totals, slope, point, above, left)
     terms = absolute_sum(slope, point)
     # Not a number either.
     if not np.isfinite(slope.min()) or not np.isfinite(slope.max()):
@@ -281,16 +282,24 @@ def _further(normal: Array, f: Array, reference: Array, chosen: Callable[[slice]
 
 
 def _gap_of_long(
-    cut: Constraint, slope: Array, f: Array, above: Array, left: float
+    cut: Constraint,
+    totals: Sequence[Constraint],
+    slope: Array,
+    f: Array,
+    above: Array,
+    left: float,
 ) -> SizedGap | None:
-    """Return the bound of one long vector in compiled sweeps; see ``_add_normal``."""
+    """Return the bound of one long vector in compiled sweeps; see ``_add_normal``.
+
+    ``totals`` are the constraints that state the total.
+    """
     bound = None
     # One kind of array, for which the sweeps are compiled once.
     slope, f, above = map(locked_vector, (slope, f, above))
     # The few values that no bound holds may all be among the others.
     for some, every in ((f[:_SOME], _EVERY), (f, 1)):
         facing = _long_facing(cut, f, some)
-        bound = _bound_of_long(cut, facing, slope, f, above, left, every)
+        bound = _bound_of_long(cut, totals, facing, slope, f, above, left, every)
         if bound is None or is_within(bound.gap, bound.terms, CLEAR):
             break
     return bound
@@ -298,6 +307,7 @@ def _gap_of_long(
 
 def _bound_of_long(
     cut: Constraint,
+    totals: Sequence[Constraint],
     facing: _LongFacing,
     slope: Array,
     f: Array,
@@ -326,7 +336,8 @@ def _bound_of_long(
         excess = turned.mass - left
         gap = turned.rise - turned.lowest * left + paid + (level + mu * middle) * excess
     bound = _sized(np.asarray(gap), np.asarray(turned.terms))
-    if facing.violation is None:
-        return bound
-    beyond = np.asarray(np.maximum(facing.violation(turned), 0.0))
-    return bound._replace(measured=Measured(cut, beyond))
+    measured = [Measured(one, np.abs(np.asarray(excess))) for one in totals]
+    if facing.violation is not None:
+        beyond = np.asarray(np.maximum(facing.violation(turned), 0.0))
+        measured.append(Measured(cut, beyond))
+    return bound._replace(measured=tuple(measured))

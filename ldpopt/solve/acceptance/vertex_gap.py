@@ -42,6 +42,7 @@ the root. The leaves have the total T, and bounds f >= 0 or none: these sets are
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +59,9 @@ from ldpopt.solve.certificate.bounds.evidence import CLEAR, Measured, SizedGap, 
 from ldpopt.solve.certificate.box.slopes import slope_of
 from ldpopt.solve.certificate.prices.pooled_gap import structure_of, with_rest
 from ldpopt.solve.formulation import Formulation, Region
+
+if TYPE_CHECKING:
+    from ldpopt.solve.certificate.prices.tree_prices import Product
 
 Array = NDArray[np.float64]
 
@@ -158,13 +162,25 @@ def _forest_gap(
         if not is_within(gap, np.abs(rise), CLEAR):
             # Sums may have taken the place of the slopes.
             slope = slope_of(formulation.loss, start, f)
-    else:
-        along = np.ascontiguousarray(slopes[:, chain])
-        values_along = np.ascontiguousarray(f.reshape(-1, d)[:, chain])
-        caps = region.upper[chain] if region.upper_count else None
-        gap = _chain_gap(along, values_along, caps, rise.reshape(-1), total)
-        gap = gap.reshape(rise.shape)
-    return SizedGap(np.asarray(gap), _terms(gap, rise, slope, f))
+        return SizedGap(gap, _terms(gap, rise, slope, f))
+    along = np.ascontiguousarray(slopes[:, chain])
+    values_along = np.ascontiguousarray(f.reshape(-1, d)[:, chain])
+    caps = region.upper[chain] if region.upper_count else None
+    gap, product = _chain_gap(along, values_along, caps, rise.reshape(-1), total)
+    gap = gap.reshape(rise.shape)
+    measured: tuple[Measured, ...] = ()
+    if product is not None:
+        measured = _bounds_of(formulation, region, product.outside.reshape(rise.shape))
+        if len(region.tied) == 1:
+            measured += (Measured(region.tied[0], product.steps.reshape(rise.shape)),)
+    return SizedGap(gap, _terms(gap, rise, slope, f), measured)
+
+
+def _bounds_of(formulation: Formulation, region: Region, outside: Array) -> tuple[Measured, ...]:
+    """Return for all bounds of a region what is known of their intersection."""
+    others = [one for one in formulation.constraints if one not in region.tied]
+    d = len(region.lower)
+    return tuple(Measured(one, outside) for one in others if one.total(d) is None)
 
 
 def _terms(gap: Array, product: Array, slope: Array, f: Array) -> Array:
@@ -176,17 +192,23 @@ def _terms(gap: Array, product: Array, slope: Array, f: Array) -> Array:
     return terms if is_within(gap, terms, CLEAR) else absolute_sum(slope, f)
 
 
-def _chain_gap(slopes: Array, f: Array, caps: Array | None, rise: Array, total: float) -> Array:
-    """Return the bounds of several trials along a chain, the highest value first, (trials,)."""
+def _chain_gap(
+    slopes: Array, f: Array, caps: Array | None, rise: Array, total: float
+) -> tuple[Array, Product | None]:
+    """Return the bounds of several trials along a chain, the highest value first, (trials,).
+
+    The product that they come from follows, if there is one.
+    """
     from ldpopt.solve.certificate.prices.tree_prices import lowest_means, smallest_product
 
     if caps is None:
         gap = -total * lowest_means(slopes, rise / total)
         if is_within(gap, np.abs(rise), CLEAR):
-            return gap
+            return gap, None
         caps = np.full(f.shape[-1], np.inf)
     enough = rise - CLEAR * np.abs(rise)
-    return np.maximum(rise - smallest_product(slopes, f, caps, total, enough), 0.0)
+    product = smallest_product(slopes, f, caps, total, enough)
+    return np.maximum(rise - product.bound, 0.0), product
 
 
 def _pairs_gap(
@@ -242,10 +264,11 @@ def _groups_gap(
     of_value = whole.of_value.view(np.uint64)
     totals = locked_vector(whole.totals)
     rows = (locked_rows(slope), locked_rows(point))
-    rise, missed = rises(*rows, of_value, totals, groups.number, caps)
+    rise, missed, outside = rises(*rows, of_value, totals, groups.number, caps)
     gap = np.maximum(rise, 0.0).reshape(product.shape)
     (member,) = region.tied
-    measured = Measured(member, missed.reshape(product.shape))
+    measured = _bounds_of(formulation, region, outside.reshape(product.shape))
+    measured += (Measured(member, missed.reshape(product.shape)),)
     return SizedGap(gap, _terms(gap, product, slope, point), measured)
 
 

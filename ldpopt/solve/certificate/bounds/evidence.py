@@ -140,12 +140,12 @@ class Measured(NamedTuple):
 class SizedGap(NamedTuple):
     """An upper bound of L(f) - min L, and a lower bound of Σ |g_v f_v|, both of shape (...).
 
-    ``measured`` is a violation that need not be computed again; None if there is none.
+    ``measured`` has violations that need not be computed again.
     """
 
     gap: Array
     terms: Array
-    measured: Measured | None = None
+    measured: tuple[Measured, ...] = ()
 
 
 class Evidence(NamedTuple):

@@ -22,7 +22,6 @@ from ldpopt.solve.certificate.bounds.evidence import (
     Explanation,
     SizedGap,
     stacked,
-    weighted_sum,
 )
 from ldpopt.solve.certificate.box import box
 from ldpopt.solve.formulation import Formulation, Region
@@ -73,24 +72,39 @@ def quick_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     if stated is None:
         return None
     target, size, total = stated
-    slope = point - target
-    cheapest = np.where(_may_be_best(point, target, size), slope, np.inf).min(axis=-1)
-    terms = weighted_sum(slope, point)
-    return SizedGap(np.maximum(terms - total * cheapest, 0.0), np.abs(terms))
+    shape = point.shape[:-1]
+    f = point.reshape(-1, start.d)
+    before = np.broadcast_to(target, point.shape).reshape(f.shape)
+    # Slopes are looked at where they count alone: of a long vector that is a small part.
+    trial, value = _places(f != 0)
+    slope = f[trial, value] - before[trial, value]
+    terms = np.bincount(trial, slope * f[trial, value], minlength=len(f))
+    has_value = f[trial, value] > 0
+    trial, value, slope = trial[has_value], value[has_value], slope[has_value]
+    cheapest = np.full(len(f), np.inf)
+    np.minimum.at(cheapest, trial, slope)
+    # Among these values and those with a higher target is a best support: it has all values above
+    # the ``size``-th highest target t, and any that are equal to t. If the lowest target of the
+    # point's own values is below t, all of these are above it. If it is t, the point has as many
+    # of the equal ones as a best support needs, or more.
+    lowest = np.full(len(f), np.inf)
+    np.minimum.at(lowest, trial, before[trial, value])
+    is_full = np.bincount(trial, minlength=len(f)) >= size
+    # A point with fewer values may get any others.
+    for row in np.flatnonzero(~is_full):
+        lowest[row] = np.inf
+        cheapest[row] = (f[row] - before[row]).min()
+    trial, value = _places(before > lowest[:, None])
+    np.minimum.at(cheapest, trial, f[trial, value] - before[trial, value])
+    gap = np.maximum(terms - total * cheapest, 0.0)
+    return SizedGap(gap.reshape(shape), np.abs(terms).reshape(shape))
 
 
-def _may_be_best(point: Array, target: Array, size: int) -> NDArray[np.bool_]:
-    """Return values among which a best support is, by the values that the point has, (..., d).
-
-    These are ``size`` values, and those with a higher target than the lowest of them. A best
-    support has all values above the ``size``-th highest target t, and any that are equal to t. If
-    the lowest target of the point's own values is below t, all of these are above it. If it is t,
-    the point has as many of the equal ones as a best support needs, or more.
-    """
-    has_value = point > 0
-    lowest = np.where(has_value, target, np.inf).min(axis=-1)
-    is_full = np.count_nonzero(has_value, axis=-1) >= size
-    return has_value | (target > np.where(is_full, lowest, -np.inf)[..., None])
+def _places(chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows and columns of what is chosen of a table."""
+    # On one axis numpy takes a tenth of the time that it takes on two.
+    rows, columns = np.divmod(np.flatnonzero(chosen), chosen.shape[-1])
+    return rows, columns
 
 
 def _support_problem(

@@ -210,9 +210,9 @@ def _of_divergence(loss: KullbackLeibler | KLTo | Entropy, point: Point) -> Form
             part = slice(first, first + _PART)
             quotients = logs[part]
             np.divide(point.f[part], reference[part], out=quotients)
-            # numpy takes eight times as long for logarithms of numbers that have none. Those of
-            # the smallest numbers count as lost.
-            np.maximum(quotients, _TINY, out=quotients)
+            # numpy takes eight times as long for logarithms of numbers that have none, such as
+            # 0 and 0/0. Those of the smallest numbers count as lost.
+            np.fmax(quotients, _TINY, out=quotients)
             np.log(quotients, out=quotients)
     numbers = (LOWERED / point.upper, 0.0, 0.0, 0.0, 0.0)
     return Formula(LOGARITHMS, logs, reference, _OF_LOGARITHM, _OF_LOGARITHM, numbers)

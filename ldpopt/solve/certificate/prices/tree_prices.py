@@ -6,6 +6,8 @@ roots. The closed forms whose points are priced have imported numba already.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -386,9 +388,26 @@ def _lowest_sum(slope: Array, off: float) -> tuple[float, float]:
     return lowest, of_three + last
 
 
-@compiled
-def smallest_product(slope: Array, f: Array, caps: Array, total: float, enough: Array) -> Array:
-    """Return lower bounds of min g·s over 0 <= s <= caps that fall along a chain, (trials,).
+class Product(NamedTuple):
+    """A lower bound of a product over a chain, and what f violates, each of shape (trials,).
+
+    Attributes
+    ----------
+    bound
+        At most min g·s.
+    steps
+        The largest rise f[k + 1] - f[k] along the chain, at least 0; NaN where a number is.
+    outside
+        How far a value is below 0 or above its cap.
+    """
+
+    bound: Array
+    steps: Array
+    outside: Array
+
+
+def smallest_product(slope: Array, f: Array, caps: Array, total: float, enough: Array) -> Product:
+    """Return lower bounds of min g·s over 0 <= s <= caps that fall along a chain.
 
     All vectors are along the chain, the highest value first.
 
@@ -403,21 +422,39 @@ def smallest_product(slope: Array, f: Array, caps: Array, total: float, enough: 
     enough
         Bounds from which on no other level is tried, shape (trials,).
     """
-    trials = len(slope)
-    result = np.empty(trials)
-    for trial in range(trials):
-        result[trial] = -np.inf
+    return Product(*_smallest_products(slope, f, caps, total, enough))
+
+
+@compiled
+def _smallest_products(
+    slope: Array, f: Array, caps: Array, total: float, enough: Array
+) -> tuple[Array, Array, Array]:
+    bound = np.empty(len(slope))
+    steps = np.empty(len(slope))
+    outside = np.empty(len(slope))
+    for trial in range(len(slope)):
+        given = (slope[trial], f[trial], caps, total, enough[trial])
         # All blocks have one mean at a minimum: mostly a few of them tell it.
-        for values in (_BEGINNING, len(caps)):
-            level = _level_of_blocks(slope[trial], f[trial], caps, total, values)
-            product, lowest_mean = _product_at(level, slope[trial], caps, total)
-            if lowest_mean < 0.0 and product < enough[trial]:
-                other, _ = _product_at(level + lowest_mean, slope[trial], caps, total)
-                product = max(product, other)
-            result[trial] = max(result[trial], product)
-            if result[trial] >= enough[trial]:
-                break
-    return result
+        bound[trial], steps[trial], outside[trial] = _product_of(*given, _BEGINNING)
+        if bound[trial] < enough[trial]:
+            bound[trial] = max(bound[trial], _product_of(*given, len(caps))[0])
+    return bound, steps, outside
+
+
+@compiled
+def _product_of(
+    slope: Array, f: Array, caps: Array, total: float, enough: float, values: int
+) -> tuple[float, float, float]:
+    """Return the bound at the level of blocks with so many values, or a better one beside it.
+
+    The violations follow. In the loop over trials itself all this would take twice as long.
+    """
+    level = _level_of_blocks(slope, f, caps, total, values)
+    product, lowest_mean, steps, outside = _product_at(level, slope, f, caps, total)
+    if lowest_mean < 0.0 and product < enough:
+        other = _product_at(level + lowest_mean, slope, f, caps, total)
+        product = max(product, other[0])
+    return product, steps, outside
 
 
 @compiled
@@ -451,14 +488,31 @@ def _level_of_blocks(slope: Array, f: Array, caps: Array, total: float, values: 
 
 
 @compiled
-def _product_at(level: float, slope: Array, caps: Array, total: float) -> tuple[float, float]:
-    """Return the bound at a level, and the lowest mean of g - level over a begin of the chain."""
+def _product_at(
+    level: float, slope: Array, f: Array, caps: Array, total: float
+) -> tuple[float, float, float, float]:
+    """Return the bound at a level, and the lowest mean of g - level over a begin of the chain.
+
+    The violations of ``Product`` follow.
+    """
     product = level * total
     cap = total
     running = 0.0
     lowest = 0.0
     lowest_mean = 0.0
+    steps = 0.0
+    outside = 0.0
+    before = np.inf
     for place in range(len(slope)):
+        value = f[place]
+        # Branches that are hardly ever taken, also where a number is none.
+        if value - before > steps or value != value:
+            steps = value - before
+        left = caps[place] - value
+        left = value if value < left else left
+        if left < -outside or left != left:
+            outside = -left
+        before = value
         # What is higher than this cap ends before this value.
         tighter = caps[place] if caps[place] < cap else cap
         product += (cap - tighter) * lowest
@@ -468,4 +522,4 @@ def _product_at(level: float, slope: Array, caps: Array, total: float) -> tuple[
         # Hardly ever: a division takes longer than all else here.
         if running < lowest_mean * (place + 1):
             lowest_mean = running / (place + 1)
-    return product + cap * lowest, lowest_mean
+    return product + cap * lowest, lowest_mean, steps, outside
