@@ -153,10 +153,13 @@ def measured_at(problem, estimate, f):
 def test_values_at_zero_add_their_reference_to_a_divergence(scale, raw):
     f = scale * np.where(PLACES == 2, 0.0, LAST)
     ball = Near(LAST, 0.11, "kl")
-    measured = measured_at(Problem(SQUARES, [*SIMPLEX, ball]), FrequencyEstimate(RAW[0]), f)
+    total = SumsTo(1.0)
+    problem = Problem(SQUARES, [NonNegative(), total, ball])
+    measured = measured_at(problem, FrequencyEstimate(RAW[0]), f)
     if raw.ndim > 1:
         assert not measured
         return
+    assert_allclose(measured[total], total.violation(f), rtol=1e-12)
     assert_allclose(measured[ball], ball.violation(f), rtol=1e-12, atol=1e-15)
     assert (measured[ball] > 0) == (ball.violation(f) > 0) == (scale == 2.0)
 
