@@ -165,6 +165,16 @@ def test_bad_input_is_one_sentence_without_a_traceback(arguments, words):
     assert result.out == ""
 
 
+@pytest.mark.parametrize("heading", ["value,count", "value,frequency", "age"])
+def test_a_wrong_oracle_is_named_before_options_that_are_missing(heading, tmp_path):
+    file = tmp_path / "table.csv"
+    file.write_text(f"{heading}\n0,1\n1,3\n")
+    columns = ["--column", "age"] if heading == "age" else []
+    result = run("estimate", file, "--oracle", "OEU", *columns)
+    assert result.status == 2
+    assert "unknown oracle 'oeu': did you mean 'oue'?" in result.err
+
+
 def test_an_error_of_the_library_is_the_only_line():
     result = run("compare", "--d", "1")
     assert result.err.startswith("Error: --d takes whole numbers")

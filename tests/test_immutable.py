@@ -593,6 +593,14 @@ def test_an_estimate_notices_changes_of_the_one_that_it_was_processed_from():
         processed.require_unchanged()
 
 
+@pytest.mark.parametrize("ask", [lambda e: e.sigma, lambda e: e.heavy_hitters(0.3)])
+def test_an_estimate_that_was_changed_answers_nothing(ask):
+    estimate = FrequencyEstimate([0.5, 0.25], noise=0.01)
+    ask(estimate)
+    with pytest.raises(InvalidInputError, match="'note' of this FrequencyEstimate was changed"):
+        ask(forged(estimate, "note", 1))
+
+
 def test_the_frequencies_of_a_processed_estimate_are_a_copy():
     given = np.array([0.6, 0.4])
     processed = FrequencyEstimate([0.5, 0.25]).processed(given)

@@ -71,6 +71,7 @@ def stated_schema(
 
     Raises InvalidInputError if some of the options are missing.
     """
+    oracle = _checked(oracle)
     given = {"--oracle": oracle, "--epsilon": epsilon, "--domain": domain, "--column": columns}
     if not columns:
         if client_id is not None:
@@ -89,7 +90,7 @@ def stated_schema(
     from ldpopt.collection.schema import Schema
 
     labels = Labels.read(domain)
-    protocol = make_oracle(oracle.lower(), epsilon, labels.d)
+    protocol = make_oracle(oracle, epsilon, labels.d)
     return Schema(protocol, columns, client_id, labels.texts)
 
 
@@ -111,7 +112,7 @@ def counted(
     if not file.exists():
         raise InvalidInputError(f"{file} does not exist")
     schema = stated_schema(oracle, epsilon, domain, columns, client_id)
-    name = None if oracle is None else oracle.lower()
+    name = _checked(oracle)
     labels = None if domain is None else Labels.read(domain)
     result = _read(file, name, epsilon, labels, n, schema)
     header = result.header
@@ -182,12 +183,25 @@ def with_noise(
     """
     from ldpopt.estimate import FrequencyEstimate
 
-    if oracle is None or epsilon is None or n is None:
+    name = _checked(oracle)
+    if name is None or epsilon is None or n is None:
         raise InvalidInputError(
             "the noise of the input needs --oracle, --epsilon and --n: give all"
         )
-    make = validate.lookup("oracle", oracle.lower(), ORACLES)
-    return FrequencyEstimate(frequencies, n, make(epsilon, len(frequencies)), labels=labels)
+    protocol = ORACLES[name](epsilon, len(frequencies))
+    return FrequencyEstimate(frequencies, n, protocol, labels=labels)
+
+
+def _checked(oracle: str | None) -> str | None:
+    """Return the name of an oracle as the package writes it.
+
+    A wrong one is an error before options that are missing are: to add these would not help.
+    """
+    if oracle is None:
+        return None
+    name = oracle.lower()
+    validate.lookup("oracle", name, ORACLES)
+    return name
 
 
 def _read(

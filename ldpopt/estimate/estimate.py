@@ -199,7 +199,7 @@ class FrequencyEstimate(TracedFrequencies):
         Raises
         ------
         InvalidInputError, InvalidTypeError
-            If the threshold is not a finite number.
+            If the threshold is not a finite number, or the estimate was changed.
 
         Warns
         -----
@@ -212,6 +212,7 @@ class FrequencyEstimate(TracedFrequencies):
         >>> FrequencyEstimate([0.5, 0.1, 0.3]).heavy_hitters(threshold=0.2)
         array([ True, False,  True])
         """
+        self.require_unchanged()
         number = checked_threshold("threshold", threshold, self.frequencies, self._noise)
         return np.asarray(self.frequencies > number)
 

@@ -225,8 +225,9 @@ class TracedFrequencies(Immutable):
         Raises
         ------
         InvalidInputError
-            If it differs between values, or is not known.
+            If it differs between values, is not known, or the estimate was changed.
         """
+        self.require_unchanged()
         sd = self.noise.sd
         if np.ndim(sd):
             raise InvalidInputError(
