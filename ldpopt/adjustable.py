@@ -87,11 +87,14 @@ class Recipe(Immutable):
         recipe = self if self.is_open else None
         numbers = _listed_numbers(self.kind, self.args, self.kwargs)
         plain = self._plain(args, kwargs)
-        return plain._altered(_recipe=recipe, _is_fixed=True, _listed_numbers=numbers)
+        return plain._altered(
+            _recipe=recipe, _written=self, _is_fixed=True, _listed_numbers=numbers
+        )
 
     def varying(self) -> Any:
         """Return the object that stands for all values; its numbers are those of this moment."""
-        return self._plain(*_present((self.args, self.kwargs), None, {}))._altered(_recipe=self)
+        present = _present((self.args, self.kwargs), None, {})
+        return self._plain(*present)._altered(_recipe=self, _written=self)
 
     def _plain(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return self.kind.plain(args, kwargs)  # type: ignore[attr-defined]  # of its metaclass
@@ -139,6 +142,9 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
     """Base of classes whose constructors take a ``Parameter`` wherever they take a number."""
 
     _recipe: Recipe | None = None
+
+    _written: Recipe | None = None
+    """The arguments as they were written, also where an estimate has given labels their places."""
 
     _is_fixed: bool = False
     """Whether the object was built for one set of values, and stays with them."""
@@ -261,11 +267,11 @@ class Adjustable(Immutable, metaclass=_TakesParameters):
         return given
 
     def _as_stated(self, name: str, present: Any) -> Any:
-        """Return the label that an argument has, as long as no estimate has given it a place."""
-        if not self.varies or self._recipe is None:
+        """Return the label that an argument was given as, what it is now if there is none."""
+        if self._written is None:
             return present
         names = list(type(self).__signature__.parameters)
-        given = dict(zip(names, self._recipe.args, strict=False)) | self._recipe.kwargs
+        given = dict(zip(names, self._written.args, strict=False)) | self._written.kwargs
         return given[name].stated if isinstance(given[name], Named) else present
 
     @property

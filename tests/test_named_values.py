@@ -1,5 +1,6 @@
 """Constraints and penalties that name values by the labels of the estimate."""
 
+import html
 import pickle
 
 import numpy as np
@@ -146,7 +147,14 @@ def test_other_ways_into_a_problem_know_the_labels():
     # The conditions of optimality are the same whichever values these are.
     by_index = Problem(losses.LeastSquares(), [*SIMPLEX, c.Fixed({1: 0.25})])
     assert str(problem.kkt()) == str(by_index.kkt())
-    assert "Unimodal('bee')" in repr(Problem(losses.LeastSquares(), [c.Unimodal("bee")]))
+    problem = Problem(losses.LeastSquares(), [c.Unimodal("bee")])
+    assert "Unimodal('bee')" in repr(problem)
+    # Also once an estimate has given the label its place.
+    solution = problem.solve(FrequencyEstimate([0.2, 0.5, 0.3], labels=["ant", "bee", "cow"]))
+    assert "Unimodal('bee')" in repr(solution.problem)
+    again = pickle.loads(pickle.dumps(solution))
+    assert "Unimodal('bee')" in html.unescape(again._repr_html_())
+    assert "bee" in solution.problem.constraints[0].latex
 
 
 REFUSED = {
