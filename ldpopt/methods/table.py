@@ -26,6 +26,7 @@ from ldpopt.methods.statements import (
 )
 from ldpopt.solve.composition import Composition
 from ldpopt.solve.problem import Problem
+from ldpopt.tables import html_of
 
 
 def _minimises(
@@ -258,6 +259,19 @@ class _Table(Mapping[str, Method]):
     def __repr__(self) -> str:
         return f"METHODS({', '.join(self)})"
 
+    def _repr_html_(self) -> str:
+        """Return Table I as notebooks show it."""
+        return html_of(_HEADINGS, list(map(_cells, self.values())), title="Post-processing methods")
+
+
+_HEADINGS = ("name", "what it does", "≥ 0", "Σ = 1", "keeps order")
+
+
+def _cells(method: Method) -> tuple[str, ...]:
+    """Return the row of a method in Table I."""
+    order = "yes" if method.preserves_order else "no"
+    return method.name, method.description, method.nonnegative, method.sums_to_one, order
+
 
 METHODS: Mapping[str, Method] = _Table(_ALL)
 """All methods by name, in the order of Table I."""
@@ -281,11 +295,7 @@ copyreg.pickle(Method, _reduced)
 
 def markdown_table() -> str:
     """Return Table I as the documentation shows it: a row per method with its guarantees."""
-    rows = ["| name | what it does | ≥ 0 | Σ = 1 | keeps order |", "|---|---|---|---|---|"]
-    for method in METHODS.values():
-        order = "yes" if method.preserves_order else "no"
-        rows.append(
-            f"| `{method.name}` | {method.description} | {method.nonnegative} "
-            f"| {method.sums_to_one} | {order} |"
-        )
+    rows = [f"| {' | '.join(_HEADINGS)} |", "|" + "---|" * len(_HEADINGS)]
+    for name, *cells in map(_cells, METHODS.values()):
+        rows.append(f"| `{name}` | {' | '.join(cells)} |")
     return "\n".join(rows)
