@@ -4,11 +4,13 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses
-from ldpopt.constraints import Bounds, NonNegative, SumsTo
+from ldpopt.constraints import Bounds, Linear, NonNegative, SumsTo
 from ldpopt.solve.certificate.bounds import shared_kinks
 from ldpopt.solve.certificate.bounds.intervals import Box
+from ldpopt.solve.certificate.bounds.minorant import minorant
 from ldpopt.solve.certificate.box import box
 from ldpopt.solve.certificate.polyhedra import polyhedron
 from tests.test_certificate_soundness import as_if_long
@@ -171,3 +173,51 @@ def test_of_a_long_vector_one_look_is_enough_where_the_terms_vanish(monkeypatch)
         quick = certify(problem, estimate, point)
     assert len(looks) - number == 1 < number
     assert quick.gap <= 1e-8 * alone.scale
+
+
+# A divergence is steeper at tiny frequencies than any price. These have several at the minimum.
+AT_STEEP_ENDS = [[0.15, 0.02, 0.0, 0.07, 0.06, 0.7], [0.05, 0.01, 0.05, 0.46, 0.0, 0.43]]
+
+
+@pytest.mark.parametrize("estimate", AT_STEEP_ENDS)
+@pytest.mark.parametrize("tiny", [0.0, 5e-324, 1e-200, 1e-60, 1e-30])
+def test_zeros_of_a_divergence_are_proved_beside_a_price_on_the_largest_deviation(estimate, tiny):
+    loss = 0.0165 * losses.KLTo(np.full(6, 1 / 6)) + 4.25 * losses.MaxAbsolute()
+    problem = Problem(loss, [NonNegative(), SumsTo(1.0), Linear(np.arange(6.0), upper=2.0)])
+    solution = problem.solve(estimate)
+    assert solution.status == "optimal"
+    moved = np.maximum(solution.frequencies, tiny)
+    certificate = certify(problem, estimate, moved)
+    assert certificate.is_optimal(1e-8, relative=True)
+    assert certificate.gap > 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_raised_tangents_are_below_a_divergence(seed):
+    generator = np.random.default_rng(seed)
+    reference = generator.dirichlet(np.ones(6))
+    loss = losses.KLTo(reference) + losses.MaxAbsolute()
+    f = generator.dirichlet(np.ones(6)) * 10.0 ** generator.uniform(-5, 5)
+    f[1:4] = f[0] * 10.0 ** -generator.uniform(15, 320, 3)
+    f[4] = 0.0
+    ends = np.zeros(6), np.full(6, 1e6)
+    with np.errstate(all="ignore"):
+        whole = minorant(loss, FrequencyEstimate(np.full(6, 1 / 6)), f, *ends)
+    raised = whole.raised
+    assert raised is not None
+    assert raised.cost <= 1e-14 * np.max(f)
+    weights = list(map(mpf, reference))
+
+    def value(s):
+        return mp.fsum(x * mp.log(x / r) for x, r in zip(s, weights, strict=True) if x)
+
+    tangent = raised.tangent
+    with mp.workdps(60):
+        at = value(map(mpf, f))
+        others = [generator.dirichlet(np.ones(6)) * 10.0**p for p in generator.uniform(-20, 5, 20)]
+        # Nothing but the cost stands between the two at the tangent's point.
+        for s in [tangent.f, *others]:
+            steps = [mpf(x) - mpf(y) for x, y in zip(s, f, strict=True)]
+            slopes = [mpf(x) - mpf(y) for x, y in zip(tangent.slope, tangent.error, strict=True)]
+            fall = -mp.fsum(map(mp.fmul, slopes, steps)) + mpf(raised.cost)
+            assert at - value(map(mpf, s)) <= fall

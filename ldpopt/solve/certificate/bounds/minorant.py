@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,9 @@ Array = NDArray[np.float64]
 # A frequency beside 0, and a slope whose product with any range is above what it takes from a loss.
 _TINY = 1e-300
 _TILT = 1e-280
+
+# Part of the largest frequency below which programs take the slope there for that at the point.
+_RAISED = 2.0**-64
 
 # Part of the curvature that programs leave out: it pays for errors of slopes on unbounded sets.
 _SPARED = 2.0**-10
@@ -208,6 +211,17 @@ class KinkedLoss:
         return np.where(step < 0, below, above) * step
 
 
+class Raised(NamedTuple):
+    """The tangent of a smooth loss beside f, and by how much it is below the loss at f.
+
+    A divergence is so steep at tiny frequencies that no price is as steep. The tangent at a tiny
+    frequency that is a little larger is not, and costs next to nothing.
+    """
+
+    tangent: Tangent
+    cost: float
+
+
 @dataclass(frozen=True, eq=False)
 class MixedLoss:
     """The sum of a smooth loss and of others with kinks, of single values or shared.
@@ -231,8 +245,10 @@ class MixedLoss:
     shared_kinks
         The same parts where their slopes are known without cvxpy; else empty.
     bend_beside
-        Lower bounds of the smooth part's second derivatives so near the point that its slopes take
-        any value within their error there; 0 where none is known.
+        Lower bounds of the second derivatives of the smooth part that programs state, so near its
+        point that its slopes take any value within their error there; 0 where none is known.
+    raised
+        The smooth part for programs, where its slopes at f are too steep for these; else None.
     """
 
     f: Array
@@ -242,6 +258,7 @@ class MixedLoss:
     shared: Callable[[float, cp.Expression], cp.Expression] | None
     shared_kinks: tuple[SharedKinks, ...] = ()
     bend_beside: Array | float = 0.0
+    raised: Raised | None = None
 
     def slopes(self, near: float | Array) -> tuple[Array, Array]:
         """Return the smallest and the largest slope of each value near the point."""
@@ -326,7 +343,7 @@ class MixedLoss:
 
         modulus, centre = self._bowl(limits)
         flat = modulus == 0
-        objective = unit * (np.where(flat, self.smooth.slope, 0.0) / price) @ variable
+        objective = unit * (np.where(flat, self._stated.slope, 0.0) / price) @ variable
         if not flat.all():
             # As squares: each term has a bound of its own, also where the values have none.
             roots = np.sqrt(modulus) * (unit / np.sqrt(price))
@@ -342,7 +359,7 @@ class MixedLoss:
         """Return by how much the rounding of the smooth part's slope may change the objective."""
         modulus, centre = self._bowl(limits)
         # The slope at f is that of a bowl whose centre and curvature are rounded.
-        error = self.smooth.error + 8 * EPS * modulus * (np.abs(self.f) + np.abs(centre))
+        error = self._stated.error + 8 * EPS * modulus * (np.abs(self.f) + np.abs(centre))
         # Limits that contradict each other are on no side of the point.
         reach = np.maximum(np.maximum(self.f - limits.lower, limits.upper - self.f), 0.0)
         # Where the objective is straight, its slope g is that of the loss at a point p beside f:
@@ -353,15 +370,22 @@ class MixedLoss:
             flat = np.where(error > 0, error * reach, 0.0)
             # The curvature that ``objective`` leaves out is above a slope of this size.
             bent = np.where(beside > 0, error**2 / beside, np.inf)
-        return float(np.sum(np.minimum(flat, bent))) * (1 + len(self.f) * EPS)
+        cost = 0.0 if self.raised is None else self.raised.cost
+        return (float(np.sum(np.minimum(flat, bent))) + cost) * (1 + len(self.f) * EPS)
 
     def _bowl(self, limits: Box) -> tuple[Array, Array]:
         """Return m and c with ½ Σ m_v (s_v - c_v)² the smooth part but for a constant."""
         # What has no width needs no curvature, which is infinite where a loss holds a value at 0.
-        is_curved = (limits.upper > limits.lower) & np.isfinite(self.smooth.modulus)
-        modulus = np.where(is_curved, (1 - _SPARED) * self.smooth.modulus, 0.0)
-        shift = np.divide(self.smooth.slope, modulus, out=np.zeros(len(self.f)), where=modulus > 0)
-        return modulus, self.f - shift
+        tangent = self._stated
+        is_curved = (limits.upper > limits.lower) & np.isfinite(tangent.modulus)
+        modulus = np.where(is_curved, (1 - _SPARED) * tangent.modulus, 0.0)
+        shift = np.divide(tangent.slope, modulus, out=np.zeros(len(self.f)), where=modulus > 0)
+        return modulus, tangent.f - shift
+
+    @property
+    def _stated(self) -> Tangent:
+        """The tangent of the smooth part that programs state."""
+        return self.smooth if self.raised is None else self.raised.tangent
 
     def _shared_slopes(self, price: Array, chosen: Sequence[Array]) -> list[Slopes]:
         """Return slopes of the parts with shared kinks, of the point's shape, beside chosen ones.
@@ -468,9 +492,30 @@ def minorant(
     if are_known(loss):
         shared_kinks = shared_kinks_of(loss, estimate, f, Box(lower, upper))
     bend_beside: Array | float = 0.0
+    raised: Raised | None = None
     if smooth is not None and shared is not None:
-        bend_beside = _bend_beside(smooth, estimate, tangent)
-    return MixedLoss(f, slope, tangent, kinked, shared, shared_kinks, bend_beside)
+        raised = _raised(smooth, estimate, tangent, Box(lower, upper))
+        stated = tangent if raised is None else raised.tangent
+        bend_beside = _bend_beside(smooth, estimate, stated)
+    return MixedLoss(f, slope, tangent, kinked, shared, shared_kinks, bend_beside, raised)
+
+
+def _raised(loss: Loss, estimate: FrequencyEstimate, tangent: Tangent, box: Box) -> Raised | None:
+    """Return ``MixedLoss.raised`` of a smooth loss, for one trial."""
+    f = tangent.f
+    if f.ndim > 1 or not (loss.nonnegative_domain and loss.adds_over_values):
+        return None
+    floor = np.minimum(_RAISED * np.max(f), box.upper)
+    is_tiny = (f >= 0) & (f < floor)
+    if tangent.held is not None:
+        is_tiny &= ~tangent.held
+    if not is_tiny.any():
+        return None
+    beside = _tangent(loss, estimate, np.where(is_tiny, floor, f), *box)
+    # Slopes rise from f to the point beside it, and lie between those at its two ends. At 0 that at
+    # a far smaller frequency stands for the one at f, and twice as much pays for what is below it.
+    rise = beside.slope - tangent.slope + beside.error + tangent.error
+    return Raised(beside, 2 * float(np.sum(np.where(is_tiny, rise * floor, 0.0))))
 
 
 def _bend_beside(loss: Loss, estimate: FrequencyEstimate, tangent: Tangent) -> Array:
