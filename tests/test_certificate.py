@@ -41,6 +41,7 @@ from ldpopt.losses import (
 )
 from ldpopt.solve.certificate.bounds import minorant
 from ldpopt.solve.certificate.bounds.intervals import Box
+from ldpopt.solve.certificate.cones.conic_program import Multipliers
 from ldpopt.solve.certificate.cones.multipliers import shortfall
 from ldpopt.solve.certificate.polyhedra import polyhedron
 from tests.tolerances import CERTIFIED, FINITE_DIFFERENCE, GAP, SOLVER, SUM
@@ -258,16 +259,24 @@ def test_a_gap_that_is_more_than_rounding_has_a_reason(further, sentence):
     assert sentence in certify(problem, estimate, moved).reason
 
 
+def better_by(attained, missed=0.0):
+    return Multipliers(np.zeros(1), np.zeros(1), attained=attained, missed=missed)
+
+
 def test_a_gap_is_blamed_on_the_point_where_a_solver_has_a_better_one():
     # That of an own loss on 736 values: with a tighter tolerance its point is right to 1e-11.
-    assert "better by 8.2e-06" in shortfall(1.86e-5, 8.2e-6, 1664.0)
-    assert "its accuracy ends there" in shortfall(1.86e-5, 1e-6, 1664.0)
-    assert not shortfall(1e-5, 8.2e-6, 1664.0)
+    assert "better by 8.2e-06" in shortfall(1.86e-5, better_by(8.2e-6), 1664.0)
+    # A point that is outside proves it only where multipliers are no larger than this.
+    outside = better_by(8.2e-6, missed=1e-9)
+    assert shortfall(1.86e-5, outside, 1664.0).endswith("multipliers exceed 8e+03")
+    assert shortfall(1.86e-5, outside, 1664.0, 1e3).endswith("multipliers exceed 8e+06")
+    assert "its accuracy ends there" in shortfall(1.86e-5, better_by(1e-6), 1664.0)
+    assert not shortfall(1e-5, better_by(8.2e-6), 1664.0)
 
 
 def test_a_solver_s_point_that_beats_the_proven_bound_is_no_reason_for_a_gap():
     # No point of the set is that good: it violates the constraints.
-    assert "better" not in shortfall(3.1e-12, 8.8e-4, 1e-10)
+    assert "better" not in shortfall(3.1e-12, better_by(8.8e-4), 1e-10)
 
 
 def test_what_a_solver_s_point_is_better_by_is_stated_in_the_unit_of_the_loss():

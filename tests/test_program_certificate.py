@@ -574,6 +574,7 @@ def test_a_search_ends_where_a_solver_s_point_is_better_by_what_is_proved(
 ):
     monkeypatch.setattr(multipliers, "repaired", lambda *_: None)
     monkeypatch.setattr(multipliers, "polished", lambda *_: None)
+    monkeypatch.setattr(multipliers, "_careful", lambda *_: [])
     tolerances = []
 
     def solve(tolerance):
@@ -1043,3 +1044,45 @@ def test_what_is_at_stake_is_looked_at_where_the_scale_or_a_reason_needs_it(monk
         assert (bare.gap, bare.reason, bare.bound) == (whole.gap, whole.reason, whole.bound)
         assert bare.stationarity == whole.stationarity
         assert (bare.scale == whole.scale) is is_needed
+
+
+@pytest.mark.parametrize("apart", [1e-8, 1e-9, 1e-10, 1e-11, 1e-12])
+def test_the_only_point_of_nearly_dependent_equations_is_certified(apart):
+    x = cp.Variable(2)
+    rows = [x[0] + x[1] == 1, x[0] + (1 + apart) * x[1] == 1]
+    for objective in (cp.sum_squares(x - np.array([3.0, 1.0])), cp.norm1(x - np.array([3.0, 1.0]))):
+        certificate = certify_program(cp.Problem(cp.Minimize(objective), rows), [1.0, 0.0])
+        assert certificate.is_optimal(), apart
+        assert certificate.reason == ""
+
+
+@pytest.mark.parametrize("apart", [1e-8, 1e-9, 1e-10, 1e-11, 1e-12])
+def test_no_reason_denies_the_only_point_of_nearly_dependent_equations(apart):
+    # A solver's point that misses the equations by 1e-9 is far better than the only one inside.
+    x = cp.Variable(2)
+    rows = [x[0] + x[1] == 1, x[0] + (1 + apart) * x[1] == 1]
+    problem = cp.Problem(cp.Minimize(cp.sum(cp.exp(x))), rows)
+    certificate = certify_program(problem, [1.0, 0.0])
+    assert certificate.is_optimal() or "nearly dependent" in certificate.reason
+    # Multipliers of the minimum are about (e - 1) / apart.
+    if not certificate.is_optimal():
+        assert float(certificate.reason.rsplit(" ", 1)[1]) <= 2 / apart
+
+
+def test_values_that_rounding_hides_are_in_the_reason_of_a_point_that_is_too_good():
+    x = cp.Variable(2)
+    rows = [x[0] + x[1] == 1, x[0] + (1 + 1e-12) * x[1] == 1]
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(x - np.array([3.0, 1.0]))), rows)
+    # Outside by 1e-17, which numpy takes for 0.
+    certificate = certify_program(problem, [1 + 1e-5, -1e-5])
+    assert certificate.gap == np.inf
+    assert "nearly dependent constraints" in certificate.reason
+
+
+@pytest.mark.parametrize("large", [1e100, 1e200, 1e300])
+def test_rows_with_numbers_near_the_end_of_the_doubles_raise_no_warning(large):
+    x = cp.Variable(3)
+    rows = [large * (x[0] - x[1]) == 0, x[0] + x[1] <= 1e-5 * large]
+    certificate = certify_program(cp.Problem(cp.Minimize(cp.sum_squares(x - 1)), rows), [0, 1, 0])
+    assert certificate.gap >= 2
+    assert certificate.reason

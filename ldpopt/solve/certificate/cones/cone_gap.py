@@ -175,7 +175,7 @@ class ConeSet:
         reason = self._reason(rise)
         if not reason:
             terms = float(np.abs(gradient) @ np.abs(f))
-            reason = shortfall(rise.value, point.attained, terms)
+            reason = shortfall(rise.value, point, terms)
         return self._result(max(rise.value, 0.0), point, rise.residual, reason)
 
     def multipliers(self, gradient: Array, f: Array, steepness: Array) -> Iterator[Multipliers]:

@@ -208,13 +208,13 @@ def certify_program(
     if reason:
         return _with(nothing, value=value + constant, reason=reason)
 
-    def reported(gap: float, attained: float, scale: float, unit: float) -> tuple[float, str]:
+    def reported(gap: float, point: Multipliers, scale: float, unit: float) -> tuple[float, str]:
         """Return the scale with what is at stake, and why the gap is large, from the terms."""
         smallest = unit * SMALLEST_SCALE
-        is_doubtful = scale < unit * VANISHING or shortfall(gap, attained, scale + smallest)
+        is_doubtful = scale < unit * VANISHING or shortfall(gap, point, scale + smallest)
         if with_scale or is_doubtful:
             scale += _at_stake(problem, values, value)
-        return scale, shortfall(gap, attained, scale + smallest, reported_in)
+        return scale, shortfall(gap, point, scale + smallest, reported_in)
 
     proved = _bounded_by_program(problem, values, sign, nothing, sufficient, reported)
     bound = proved.bound
@@ -450,8 +450,8 @@ def _better_than_possible(nothing: ProgramCertificate, scale: float) -> ProgramC
     return _with(
         nothing,
         reason="the objective at the point is better than at any feasible point, though it "
-        f"violates the constraints by {nothing.violation:.1g} only: numpy's value of the objective "
-        "is not accurate there",
+        f"violates the constraints by {nothing.violation:.1g} only: numpy's values of the "
+        "objective, or of nearly dependent constraints, are not accurate there",
     )
 
 
@@ -461,12 +461,12 @@ def _bounded_by_program(
     sign: float,
     nothing: ProgramCertificate,
     sufficient: float,
-    reported: Callable[[float, float, float, float], tuple[float, str]],
+    reported: Callable[[float, Multipliers, float, float], tuple[float, str]],
 ) -> ProgramCertificate:
     """Return the certificate with the bound that the compiled program gives.
 
-    ``reported`` makes the scale and the reason of the gap, what a better point attains, the sum of
-    the program's terms and their unit.
+    ``reported`` makes the scale and the reason of the gap, its multipliers, the sum of the
+    program's terms and their unit.
     """
     compiled = compiled_problem(problem)
     if compiled is None:
@@ -492,7 +492,8 @@ def _bounded_by_program(
     def solve(tolerance: float) -> Multipliers | None:
         return _solved_inside(program, box, level, tolerance, units)
 
-    result = best(program, box, program.curvature, sufficient * terms, solve, sufficient)
+    target = sufficient * terms
+    result = best(program, box, program.curvature, target, solve, sufficient, moves=True)
     if result is None:
         return _with(nothing, reason="Clarabel returned no multipliers")
     point, rise, _ = result
@@ -511,7 +512,8 @@ def _bounded_by_program(
     gap = unit * max(float(gap), 0.0)
     # Among the smallest doubles a product is rounded.
     gap = np.nextafter(gap, np.inf) if gap < _SMALLEST_NORMAL else gap
-    scale, reason = reported(gap, unit * point.attained, unit * scale, unit)
+    judged = point._replace(attained=unit * point.attained)
+    scale, reason = reported(gap, judged, unit * scale, unit)
     if scale < unit * VANISHING and _has_vanishing_numbers(program):
         return _with(nothing, reason=_VANISHES)
     scale += unit * SMALLEST_SCALE

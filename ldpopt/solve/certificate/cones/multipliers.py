@@ -17,6 +17,7 @@ least squares, refined with residuals that are rounded once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.solve.certificate.bounds import exact_sums
-from ldpopt.solve.certificate.bounds.dual import usable
+from ldpopt.solve.certificate.bounds.dual import EPS, usable
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.cones.conic_program import ConicProgram, Multipliers, Rise
 from ldpopt.solve.certificate.cones.dual_cones import HUGE, Cones, project
@@ -44,8 +45,10 @@ _STEPS = 4
 # What is added to the squared lengths of directions; above the rounding of their products.
 _RIDGE = 1e-12
 
-# Largest number of directions that least squares are tried with.
+# Largest number of directions that least squares are tried with, and of those, and variables, whose
+# singular values take no time.
 _MOST = 20_000
+_FEW = 128
 
 
 # Tolerances for Clarabel, one after the other while the bound is not yet good. At the second one
@@ -160,12 +163,15 @@ def best(
     target: float,
     solve: Solve,
     sufficient: float = 0.0,
+    *,
+    moves: bool = False,
 ) -> Best | None:
     """Return the multipliers with the smallest rise among several tries, and that rise.
 
     The tries end when the rise is at most ``target``, or near it and no longer falling, or when the
     solver's own point shows that it is the point that is worse; None if the solver has no numbers
     at all. ``sufficient`` is the target relative to the size of the terms, for the first tolerance.
+    ``moves`` states that the rise may be that from any x̂, and not from the solver's alone.
     """
     kept: tuple[Multipliers, Rise] | None = None
     points: list[Multipliers] = []
@@ -179,6 +185,8 @@ def best(
         is_still = value <= _NEAR * target and value > _GAIN * before
         # Where nothing is at stake the target is 0: then a rise is what rounding leaves.
         if target > 0 and any(_explains(point, value) for point in points):
+            careful = _careful(program, points, box, moves)
+            kept = _smallest_rise(program, box, curvature, careful, kept)
             return Best(*kept, points)
         if value <= target or is_still:
             break
@@ -186,7 +194,8 @@ def best(
     if kept is None:
         return None
     if kept[1].value > target:
-        kept = _smallest_rise(program, box, curvature, _simpler(points), kept)
+        further = [*_simpler(points), *_careful(program, points, box, moves)]
+        kept = _smallest_rise(program, box, curvature, further, kept)
     return Best(*kept, points)
 
 
@@ -206,13 +215,25 @@ def _smallest_rise(
     points: Sequence[Multipliers],
     kept: tuple[Multipliers, Rise] | None,
 ) -> tuple[Multipliers, Rise]:
-    """Return the multipliers with the smallest rise, among points and those kept so far."""
+    """Return the multipliers that prove the highest bound, among points and those kept so far.
+
+    From one x̂ that is the smallest rise. Another x̂ has another objective to rise from the bound.
+    """
     for point in points:
         rise = program.rise(point, box, curvature)
-        if kept is None or rise.value < kept[1].value:
+        if kept is None or rise.value < kept[1].value + _higher(program, point.x, kept[0].x):
             kept = (point, rise)
     assert kept is not None
     return kept
+
+
+def _higher(program: ConicProgram, x: Array, other: Array) -> float:
+    """Return how much higher the objective is at x than at another x̂; 0 if that is not finite."""
+    if np.array_equal(x, other):
+        return 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        higher = program.value(x)[0] - program.value(other)[0]
+    return higher if np.isfinite(higher) else 0.0
 
 
 def _simpler(points: Sequence[Multipliers]) -> list[Multipliers]:
@@ -224,15 +245,15 @@ def _simpler(points: Sequence[Multipliers]) -> list[Multipliers]:
     return [*(on_grid(point, step) for point in points for step in GRIDS), none]
 
 
-def shortfall(gap: float, attained: float, size: float, unit: float = 1.0) -> str:
+def shortfall(gap: float, point: Multipliers, size: float, unit: float = 1.0) -> str:
     """Return why a gap is more than a certificate promises, in a sentence; empty if it is not.
 
     Parameters
     ----------
     gap
         What the best multipliers prove, finite.
-    attained
-        By how much the point of the solver that they are from is better.
+    point
+        Those multipliers, with what the point of their solver attains and misses.
     size
         The terms that the gap is relative to.
     unit
@@ -240,9 +261,19 @@ def shortfall(gap: float, attained: float, size: float, unit: float = 1.0) -> st
     """
     if gap <= _PROMISED * size:
         return ""
+    attained = point.attained
     if _BLAMED * gap <= attained <= _BEYOND * gap:
-        return f"a solver's point is better by {unit * attained:.1e}: this point is not the minimum"
-    return "no multipliers of a cone solver prove a smaller gap: its accuracy ends there"
+        better = f"a solver's point is better by {unit * attained:.1e}: "
+        if np.isinf(point.explaining):
+            return f"{better}this point is not the minimum"
+        return (
+            f"{better}this point is not the minimum, but where constraints are so nearly dependent "
+            f"that their multipliers exceed {unit * point.explaining:.0e}"
+        )
+    return (
+        "no multipliers of a cone solver prove a smaller gap: its accuracy ends there, or the "
+        "point is not the minimum"
+    )
 
 
 def _rounds(
@@ -283,15 +314,59 @@ def on_grid(point: Multipliers, step: float) -> Multipliers:
     return point._replace(z=np.round(point.z / unit) * unit)
 
 
+def _careful(
+    program: ConicProgram, points: Sequence[Multipliers], box: Box, moves: bool
+) -> list[Multipliers]:
+    """Return multipliers where active constraints may be nearly dependent: of few variables.
+
+    A solver's point misses such constraints by little and is far from what they hold, so that it
+    is moved onto them, if it may be. Singular values lose no digits of the smallest ones.
+    """
+    point = points[-1]
+    if len(point.x) > _FEW:
+        return []
+    # Rows with numbers near the end of the doubles have no singular values.
+    with np.errstate(all="ignore"), suppress(np.linalg.LinAlgError):
+        directions = _directions_at(program, point)
+        if not 0 < directions.shape[1] <= _FEW:
+            return []
+        if moves:
+            onto = _by_singular_values((program.matrix.T @ directions).T)
+            x = point.x
+            for _ in range(_STEPS):
+                slack, _ = exact_sums.row_totals(program.matrix, -x, program.right)
+                x = x + onto(directions.T @ slack)
+            point = point._replace(x=usable(x, HUGE))
+        better = _on_faces(program, point, box, directions, _by_singular_values)
+        return [] if better is None else [better]
+    return []
+
+
 def polished(program: ConicProgram, point: Multipliers, box: Box) -> Multipliers | None:
     """Return multipliers on the faces at the point, or None if there are too many directions."""
-    from scipy import sparse
-
-    slack = program.right - program.matrix @ point.x
-    terms = np.abs(program.right) + abs(program.matrix) @ np.abs(point.x)
-    directions = _directions(program.cones, slack, terms, point.z)
+    directions = _directions_at(program, point)
     if not 0 < directions.shape[1] <= _MOST:
         return None
+    return _on_faces(program, point, box, directions, _least_squares)
+
+
+def _directions_at(program: ConicProgram, point: Multipliers) -> Any:
+    """Return the directions of multipliers at a solver's point, one per column."""
+    slack = program.right - program.matrix @ point.x
+    terms = np.abs(program.right) + abs(program.matrix) @ np.abs(point.x)
+    return _directions(program.cones, slack, terms, point.z)
+
+
+def _on_faces(
+    program: ConicProgram,
+    point: Multipliers,
+    box: Box,
+    directions: Any,
+    least_squares: Callable[[Any], Callable[[Array], Array]],
+) -> Multipliers | None:
+    """Return the multipliers along directions that leave the least of the gradient at the point."""
+    from scipy import sparse
+
     rows = (program.matrix.T @ directions).tocsr()
     bounded = np.zeros(directions.shape[1], dtype=bool)
     bounded[program.cones.zero :] = True
@@ -303,7 +378,7 @@ def polished(program: ConicProgram, point: Multipliers, box: Box) -> Multipliers
     part = rows[wanted]
     sizes = np.sqrt(np.asarray(part.multiply(part).sum(axis=0)))
     sizes[sizes == 0] = 1.0
-    solve = _least_squares(part @ sparse.diags_array(1 / sizes))
+    solve = least_squares(part @ sparse.diags_array(1 / sizes))
     for _ in range(_STEPS):
         residual, _ = exact_sums.row_totals(rows, numbers, gradient)
         if not np.isfinite(residual).all():
@@ -342,6 +417,19 @@ def _least_squares(matrix: Any) -> Callable[[Array], Array]:
 
     def solve(right: Array) -> Array:
         return np.asarray(factor.solve(np.concatenate([right, np.zeros(columns)]))[rows:])
+
+    return solve
+
+
+def _by_singular_values(matrix: Any) -> Callable[[Array], Array]:
+    """Return the same of a small matrix without a ridge, of columns that may nearly depend."""
+    dense = matrix.toarray()
+    left, sizes, right = np.linalg.svd(dense, full_matrices=False)
+    is_used = sizes > max(dense.shape) * EPS * np.max(sizes, initial=0.0)
+    inverse = right[is_used].T / sizes[is_used]
+
+    def solve(b: Array) -> Array:
+        return np.asarray(inverse @ (left[:, is_used].T @ b))
 
     return solve
 
