@@ -512,7 +512,7 @@ def _bounded_by_program(
     gap = unit * max(float(gap), 0.0)
     # Among the smallest doubles a product is rounded.
     gap = np.nextafter(gap, np.inf) if gap < _SMALLEST_NORMAL else gap
-    judged = point._replace(attained=unit * point.attained)
+    judged = point._replace(attained=unit * point.attained, z=unit * point.z)
     scale, reason = reported(gap, judged, unit * scale, unit)
     if scale < unit * VANISHING and _has_vanishing_numbers(program):
         return _with(nothing, reason=_VANISHES)

@@ -72,6 +72,9 @@ _EXPLAINED = 2.0
 # its reason too: multipliers are compared with the tangent at the point, not at the minimum.
 _BLAMED = 0.25
 
+# Multipliers are not known better than by this factor where a solver's accuracy ends.
+_USUAL = 10.0
+
 # No point of the set is better than a proven bound. A solver's point violates the constraints by
 # what its tolerance leaves, and may be beyond the bound by so much of it.
 _BEYOND = 1.01
@@ -262,13 +265,18 @@ def shortfall(gap: float, point: Multipliers, size: float, unit: float = 1.0) ->
     if gap <= _PROMISED * size:
         return ""
     attained = point.attained
-    if _BLAMED * gap <= attained <= _BEYOND * gap:
-        better = f"a solver's point is better by {unit * attained:.1e}: "
+    # What usual multipliers explain is no reason.
+    is_explained = point.explaining <= _USUAL * float(np.linalg.norm(usable(point.z, HUGE)))
+    if _BLAMED * gap <= attained <= _BEYOND * gap and not is_explained:
+        better = (
+            f"a solver's point is better by {unit * attained:.1e}: this point is not the minimum"
+        )
         if np.isinf(point.explaining):
-            return f"{better}this point is not the minimum"
+            return better
+        needed = unit * point.explaining
         return (
-            f"{better}this point is not the minimum, but where constraints are so nearly dependent "
-            f"that their multipliers exceed {unit * point.explaining:.0e}"
+            f"{better}, unless multipliers exceed {needed:.0e}, as those of nearly dependent "
+            "constraints do"
         )
     return (
         "no multipliers of a cone solver prove a smaller gap: its accuracy ends there, or the "
