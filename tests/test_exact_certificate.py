@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from mpmath import mp, mpf
 from numpy.testing import assert_allclose
 
 import ldpopt
@@ -977,3 +978,37 @@ def test_rounding_up(value):
 def test_rounding_up_beyond_all_doubles():
     assert rounded_up(10**400, 1) == math.inf
     assert rounded_up(-(10**400), 1) == -sys.float_info.max
+
+
+@pytest.mark.parametrize("constraints", [[], [NonNegative()], [SumsTo(1)]])
+def test_a_divergence_without_upper_bounds_has_a_gap(constraints):
+    pytest.importorskip("flint")
+    estimate = np.array([0.45, 0.3, 0.2, 0.12, 0.02, 0.05])
+    problem = ldpopt.Problem(losses.KullbackLeibler(), constraints)
+    minimum = problem.solve(estimate).frequencies
+    certificate = ldpopt.certify(problem, estimate, minimum, exact=True)
+    assert certificate.gap <= 1e-16
+    assert certificate.reason == ""
+    if not constraints:
+        # Beside the minimum the rise is known: that of Σ f log(f/f̃) above -Σ f̃/e.
+        moved = 1.25 * minimum
+        with mp.workdps(60):
+            value = mp.fsum(
+                mpf(x) * mp.log(mpf(x) / mpf(y)) for x, y in zip(moved, estimate, strict=True)
+            )
+            rise = value + mp.fsum(map(mpf, estimate)) / mp.e
+            gap = ldpopt.certify(problem, estimate, moved, exact=True).gap
+            assert rise <= mpf(float(gap)) <= 3 * rise
+        # Too far for the second derivative at hand: no bound, which is no infinite loss.
+        far = ldpopt.certify(problem, estimate, 0.01 * minimum, exact=True)
+        assert far.gap == np.inf
+        assert far.reason.startswith("no bound follows from the slopes")
+
+
+def test_a_multinomial_likelihood_without_lower_bounds_has_a_gap():
+    pytest.importorskip("flint")
+    estimate = GRR(1.0, 4).estimate([60, 30, 20, 10], 120)
+    problem = ldpopt.Problem(losses.MultinomialMLE(), [SumsTo(1)])
+    certificate = ldpopt.certify(problem, estimate, problem.solve(estimate).frequencies, exact=True)
+    assert certificate.gap <= 1e-16
+    assert certificate.reason == ""

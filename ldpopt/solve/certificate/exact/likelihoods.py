@@ -38,11 +38,27 @@ LOSSES = (BinomialMLE, MultinomialMLE, KullbackLeibler)
 _BITS = 160
 
 
+_INFINITE = "the loss or its slope is infinite at the point"
+_OPEN = (
+    "no bound follows from the slopes at values without finite bounds: bound the frequencies by "
+    "constraints"
+)
+
+
 class Slope(NamedTuple):
-    """Gradient of one value at its point, and its smallest second derivative: balls."""
+    """What is known of the loss of one value beside its point, in balls.
+
+    Attributes
+    ----------
+    gradient, modulus
+        The gradient, and the smallest second derivative where competitors are.
+    stretch
+        How far above the point this derivative holds, where it does not hold everywhere.
+    """
 
     gradient: Any
     modulus: Any
+    stretch: Any = None
 
 
 def library() -> Any:
@@ -75,14 +91,15 @@ def exact(
     before = flint.ctx.prec
     flint.ctx.prec = _BITS
     try:
-        gap = _gap(formulation, start, point, region, flint)
+        slopes = _slopes(formulation, start, point, region, flint)
+        gap = math.inf if slopes is None else _gap(formulation, start, point, region, slopes, flint)
         near = _enclosure(formulation, start, point, region, flint)
     finally:
         flint.ctx.prec = before
     violation = rounded_up(*_violation(point, region).as_integer_ratio())
     reason = near.reason
     if not math.isfinite(gap):
-        reason = "the loss or its slope is infinite at the point"
+        reason = _INFINITE if slopes is None else _OPEN
     return Exact(gap, near.distance, near.ulps, violation, near.minimiser, reason)
 
 
@@ -107,17 +124,11 @@ def _gap(
     start: FrequencyEstimate,
     point: Array,
     region: Region,
+    slopes: list[Slope | None],
     flint: Any,
 ) -> float:
     """Return the better bound of two multipliers of the total."""
     lower, upper = _reach(formulation, start, region)
-    support = formulation.loss.support(start)
-    if support is not None and np.any(point[~support] != 0):
-        # Outside the support of the loss a value other than 0 costs everything.
-        return math.inf
-    slopes = _slopes(formulation, start, point, lower, upper, flint)
-    if slopes is None:
-        return math.inf
     prices = [0.0]
     excess = flint.arb(0)
     if region.total is not None:
@@ -233,13 +244,16 @@ def _slopes(
     formulation: Formulation,
     start: FrequencyEstimate,
     point: Array,
-    lower: Array,
-    upper: Array,
+    region: Region,
     flint: Any,
 ) -> list[Slope | None] | None:
     """Return the slopes of all values; None for a value that must be 0, or if one is infinite."""
     loss: Any = formulation.loss
     support = loss.support(start)
+    if support is not None and np.any(point[~support] != 0):
+        # Outside the support of the loss a value other than 0 costs everything.
+        return None
+    lower, upper = _reach(formulation, start, region)
     slopes: list[Slope | None] = []
     of_value: Any = _likelihood if loss.is_likelihood else _divergence
     for v, numbers in enumerate(_given(formulation, start)):
@@ -261,9 +275,12 @@ def _divergence(f: float, ends: tuple[float, float], numbers: Any, flint: Any) -
         return None
     (reference,) = numbers
     _, high = ends
-    gradient = 1 + (ball_of(f, flint) / ball_of(reference, flint)).log()
-    modulus = 1 / ball_of(high, flint) if math.isfinite(high) else flint.arb(0)
-    return Slope(gradient, modulus)
+    value = ball_of(f, flint)
+    gradient = 1 + (value / ball_of(reference, flint)).log()
+    if math.isfinite(high):
+        return Slope(gradient, 1 / ball_of(high, flint))
+    # As far as to twice the value.
+    return Slope(gradient, 1 / (2 * value), value)
 
 
 def _likelihood(f: float, ends: tuple[float, float], numbers: Any, flint: Any) -> Slope | None:
@@ -282,9 +299,14 @@ def _likelihood(f: float, ends: tuple[float, float], numbers: Any, flint: Any) -
         return None
     gradient = -slope_ball * share_ball / probability
     modulus = flint.arb(0)
+    stretch = None
     if math.isfinite(high):
         highest = floor_ball + slope_ball * ball_of(high, flint)
         modulus += slope_ball**2 * share_ball / highest**2
+    elif not two_sided:
+        # As far as to twice the probability.
+        modulus += slope_ball**2 * share_ball / (2 * probability) ** 2
+        stretch = probability / slope_ball
     if two_sided:
         rest = 1 - share_ball
         gradient += slope_ball * rest / (1 - probability)
@@ -293,7 +315,7 @@ def _likelihood(f: float, ends: tuple[float, float], numbers: Any, flint: Any) -
             floor_ball + slope_ball * ball_of(low, flint) if math.isfinite(low) else flint.arb(0)
         )
         modulus += slope_ball**2 * rest / (1 - (lowest if lowest > 0 else flint.arb(0))) ** 2
-    return Slope(gradient, modulus)
+    return Slope(gradient, modulus, stretch)
 
 
 def _rise(slope: Slope, mu: float, f: float, lower: float, upper: float, flint: Any) -> Any:
@@ -311,7 +333,9 @@ def _rise(slope: Slope, mu: float, f: float, lower: float, upper: float, flint: 
         bounds = []
         if math.isfinite(limit):
             bounds.append(steep * abs(ball_of(f, flint) - ball_of(limit, flint)))
-        if slope.modulus > 0:
+        # Upwards: where a loss rises again before the derivative's range ends, it rises ever after.
+        is_beyond = slope.stretch is not None and limit == upper
+        if slope.modulus > 0 and not (is_beyond and steep > slope.modulus * slope.stretch):
             bounds.append(steep**2 / (2 * slope.modulus))
         if not bounds:
             return flint.arb("inf")
