@@ -698,3 +698,32 @@ def test_a_function_in_place_of_a_loss_has_a_remedy():
         Problem(lambda f, y: cp.sum_squares(f - y), SIMPLEX)
     with pytest.raises(InvalidTypeError, match=r"got <class .*LeastSquares'>$"):
         Problem(losses.LeastSquares, SIMPLEX)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda f, _: 0.5 * cp.sum_squares(f),
+        lambda f, _: cp.sum(cp.power(f, 4)),
+        lambda f, _: cp.norm(f),
+        lambda f, _: cp.tv(f) + cp.norm1(f),
+    ],
+    ids=["ridge", "quartic", "norm", "kinks"],
+)
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        [NonNegative()],
+        [CustomConstraint(lambda f: [f[0] + f[1] <= 0.6])],
+        [NonNegative(), CustomConstraint(lambda f: [cp.norm(f) <= 2])],
+    ],
+    ids=["bounds", "row", "ball"],
+)
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
+def test_a_minimum_of_zero_at_zero_is_exact(loss, constraints, unit):
+    # Nothing near it has a size that a gap could be relative to.
+    estimate = unit * np.array([0.45, 0.3, 0.2, 0.12, -0.02, -0.05])
+    solution = Problem(losses.Custom(loss), constraints).solve(estimate)
+    assert solution.status == "optimal"
+    assert not solution.frequencies.any()
+    assert solution.certificate.is_optimal(1e-12, relative=True)

@@ -1087,3 +1087,14 @@ def test_rows_with_numbers_near_the_end_of_the_doubles_raise_no_warning(large):
     certificate = certify_program(cp.Problem(cp.Minimize(cp.sum_squares(x - 1)), rows), [0, 1, 0])
     assert certificate.gap >= 2
     assert certificate.reason
+
+
+def test_an_objective_with_a_sign_is_no_further_from_its_optimum_than_from_zero():
+    x = cp.Variable(3)
+    rows = [x >= 0, x[0] + x[1] <= 1]
+    for objective in (cp.Minimize(cp.norm(x)), cp.Maximize(-cp.sum(cp.power(x, 4)))):
+        problem = cp.Problem(objective, rows)
+        assert certify_program(problem, np.zeros(3)).is_optimal()
+        near = certify_program(problem, np.array([0.0, 1e-9, 0.0]))
+        assert near.gap <= abs(near.value) * (1 + 1e-12)
+        assert near.gap >= abs(near.value)

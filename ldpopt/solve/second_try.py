@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldpopt.errors import SolverError
 from ldpopt.estimate import FrequencyEstimate
@@ -94,10 +95,11 @@ def _optimal(
     """Return the first optimal outcome of further tries for one trial, None if there is none."""
     # The cheapest first, for points of solvers.
     if plan.tighter is not None:
-        point = polished_by_differences(formulation, estimate, first.frequencies)
-        outcome = None if point is None else replace(first, frequencies=point)
-        if outcome is not None and _is_optimal(formulation, estimate, outcome, plan, accuracy):
-            return outcome
+        for improve in (_zeros, polished_by_differences):
+            point = improve(formulation, estimate, first.frequencies)
+            outcome = None if point is None else replace(first, frequencies=point)
+            if outcome is not None and _is_optimal(formulation, estimate, outcome, plan, accuracy):
+                return outcome
     for solve in plan.further_tries:
         try:
             outcome = solve(estimate)
@@ -107,6 +109,21 @@ def _optimal(
         if _is_optimal(formulation, estimate, outcome, plan, accuracy):
             return outcome
     return None
+
+
+def _zeros(
+    formulation: Formulation, estimate: FrequencyEstimate, point: NDArray[np.float64]
+) -> NDArray[np.float64] | None:
+    """Return zeros where these are in the set and no worse than a point, else None.
+
+    A loss that is 0 there has no size that tolerances could be relative to near its minimum.
+    """
+    zeros = np.zeros(point.shape)
+    if np.any(formulation.violation(zeros) > 0):
+        return None
+    with np.errstate(all="ignore"):
+        at_zero, at_point = (formulation.loss.value(f, estimate) for f in (zeros, point))
+    return zeros if at_zero <= at_point else None
 
 
 def _is_optimal(

@@ -439,6 +439,12 @@ def _approximation(problem: cp.Problem) -> str:
     return ""
 
 
+def _has_its_sign(problem: cp.Problem) -> bool:
+    """Return whether cvxpy knows that the objective is at least 0, at most if it is maximised."""
+    objective = problem.objective.expr
+    return bool(objective.is_nonpos() if _is_maximised(problem) else objective.is_nonneg())
+
+
 def _better_than_possible(nothing: ProgramCertificate, scale: float) -> ProgramCertificate:
     """Return the certificate of a point whose value is better than that of any feasible point.
 
@@ -510,6 +516,9 @@ def _bounded_by_program(
             better, problem, compiled, program, unit, result.explaining(program)
         )
     gap = unit * max(float(gap), 0.0)
+    if _has_its_sign(problem):
+        # No value is on the other side of 0.
+        gap = min(gap, abs(nothing.value) * (1 + 4 * EPS))
     # Among the smallest doubles a product is rounded.
     gap = np.nextafter(gap, np.inf) if gap < _SMALLEST_NORMAL else gap
     judged = point._replace(attained=unit * point.attained, z=unit * point.z)
