@@ -15,6 +15,7 @@ from ldpopt.closed_form import norm_sub
 from ldpopt.constraints import (
     Bounds,
     Custom,
+    Fixed,
     GroupTotals,
     Hierarchy,
     Linear,
@@ -43,7 +44,7 @@ from ldpopt.solve.certificate.cones import compiled_problem
 from ldpopt.solve.paths.conic import ConicPath
 from ldpopt.solve.plan import Outcome
 from ldpopt.solve.polish import polish, polished_by_differences
-from tests.tolerances import ROUNDING, SOLVER, SUM
+from tests.tolerances import CERTIFIED, ROUNDING, SOLVER, SUM
 
 D = 7
 SIMPLEX = [NonNegative(), SumsTo()]
@@ -515,3 +516,21 @@ def test_points_in_a_ball_of_the_1_norm_are_polished(radius, weights):
     certificate = certify(problem, raw, polished.frequencies)
     assert certificate.is_optimal(ROUNDING, relative=True)
     assert certificate.gap < 1e-2 * solution.certificate.gap
+
+
+@pytest.mark.parametrize("weight", [1e3, 1e8, 1e12])
+@pytest.mark.parametrize(
+    ("further", "answer"),
+    [
+        (Smooth(0.4), [0.3, 11 / 28, 31 / 140, 3 / 35]),
+        (TopSet([1, 2]), [0.3, 0.4, 0.3, 0.0]),
+    ],
+    ids=["smooth", "top set"],
+)
+def test_a_steep_value_that_is_held_hides_no_other(weight, further, answer):
+    # Its loss is a constant, of any size: to be right relative to that says nothing of the others.
+    loss = WeightedLeastSquares([weight, 1, 1, 1])
+    problem = Problem(loss, [NonNegative(), SumsTo(1.0), Fixed([0], [0.3]), further])
+    solution = problem.solve([0.5, 0.6, 0.1, -0.2])
+    assert_allclose(solution.frequencies, answer, atol=np.sqrt(2 * CERTIFIED))
+    assert solution.certificate.is_optimal(CERTIFIED)

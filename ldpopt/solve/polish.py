@@ -97,6 +97,13 @@ def polish(formulation: Formulation, start: FrequencyEstimate, outcome: Outcome)
             source = RowsOfTrials(part, start.d)
         model = _Model.of_formulas(loss, estimate)
         better = _polished(part, estimate, points[trial], model, source)
+        if better is None:
+            continue
+        if not _is_as_feasible(formulation, better, points[trial]):
+            # From far off the steps leave the set where a sum of absolute values did not hold yet.
+            part = _near(formulation, better)
+            of_part = RowsOfTrials(part, start.d)
+            better = _polished(part, estimate, points[trial], model, of_part)
         if better is not None and _is_as_feasible(formulation, better, points[trial]):
             polished[trial] = better
     return replace(outcome, frequencies=_better_of(formulation, start, polished, points))

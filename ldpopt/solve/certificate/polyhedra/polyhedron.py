@@ -114,11 +114,16 @@ class Scale(NamedTuple):
     is_rough: bool
 
     @classmethod
-    def of(cls, tangent: Minorant, value: float, sufficient: float) -> Scale:
-        """Return the scale of a loss at a point, by what is sufficient relative to Σ |g_v f_v|."""
-        terms = float(absolute_sum(tangent.slope, tangent.f))
+    def of(cls, tangent: Minorant, limits: Box, value: float, sufficient: float) -> Scale:
+        """Return the scale of a loss at a point, by what is sufficient relative to Σ |g_v f_v|.
+
+        Values that can only be one thing are left out: their slopes, of any size, say nothing.
+        """
+        is_open = limits.lower < limits.upper
+        slope = tangent.slope if is_open.all() else np.where(is_open, tangent.slope, 0.0)
+        terms = float(absolute_sum(slope, tangent.f))
         # Where f is f̃ but for values at 0 all products vanish: the loss's own rounding is left.
-        rounding = 4 * EPS * abs(value) if np.isfinite(value) else 0.0
+        rounding = 4 * EPS * abs(value) if np.isfinite(value) and is_open.all() else 0.0
         return cls(sufficient * terms + rounding, _SMALL * terms + rounding, sufficient >= _SMALL)
 
 
@@ -214,7 +219,7 @@ def _within(
         if here is None:
             return result
         return _at_point(result, Place(here.gradient, f, bounds, rows, source))
-    scale = Scale.of(tangent, value, sufficient)
+    scale = Scale.of(tangent, near, value, sufficient)
     if not source.curved:
         proof = _best_proof(tangent, rows, bounds, scale, with_programs=d < LONG_FOR_PROGRAMS)
         return _explained(proof, tangent, rows, bounds)
@@ -472,6 +477,7 @@ def _of_programs(
 ) -> Iterator[Array]:
     """Yield multipliers of programs, and what improves them."""
     system = rows.system
+    tangent = _without_fixed(tangent, rows.limits)
     direct = _direct(rows, bounds, len(tangent.f))
     curved = by_curved_program(tangent, system, direct) if curved_first else None
     if curved is not None:
@@ -499,6 +505,25 @@ def _of_programs(
             yield curved
     if curved is None:
         yield np.zeros(len(system.lower))
+
+
+def _without_fixed(tangent: Minorant, limits: Box) -> Minorant:
+    """Return a tangent that is level where values can only be one thing.
+
+    Tolerances of programs are relative to the steepest slope, and a slope there changes no other
+    multiplier: it would hide those of the others.
+    """
+    d = len(tangent.f)
+    is_fixed = limits.lower[:d] == limits.upper[:d]
+    if not isinstance(tangent, Tangent) or not is_fixed.any() or is_fixed.all():
+        return tangent
+    modulus = np.broadcast_to(tangent.modulus, (d,))
+    usual = float(np.min(modulus[~is_fixed]))
+    return replace(
+        tangent,
+        slope=np.where(is_fixed, 0.0, tangent.slope),
+        modulus=np.where(is_fixed, usual, modulus),
+    )
 
 
 def _direct(rows: Rows, bounds: Box, d: int) -> Box:
