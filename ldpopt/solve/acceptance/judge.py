@@ -123,6 +123,8 @@ def judge(
 
 def _violation(formulation: Formulation, point: Array, measured: Sequence[Measured]) -> Array:
     """Return the largest violation of a constraint, given those of some of them."""
+    if not measured:
+        return formulation.violation(point)
     looked_at = {id(one.constraint) for one in measured}
     others = tuple(one for one in formulation.constraints if id(one) not in looked_at)
     result = formulation.under(others).violation(point)
