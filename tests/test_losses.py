@@ -115,6 +115,23 @@ def test_a_likelihood_is_infinite_where_a_probability_is_negative(name):
     assert LOSSES[name].value(f, estimate) == np.inf
 
 
+@pytest.mark.parametrize("name", ["binomial", "multinomial"])
+def test_probabilities_at_the_ends_of_their_range_are_so_up_to_rounding(name):
+    """A value that no report supports may have a P of 0, which is computed as -1e-17."""
+    loss = LOSSES[name]
+    estimate = estimate_of("one value each", "ordinary")
+    f = np.full(D, 1 / D)
+
+    def is_inside(probability):
+        probabilities = np.full(D, 0.5)
+        probabilities[1] = probability
+        return loss._is_inside(probabilities, f, estimate)
+
+    assert all(map(is_inside, (0.0, 1.0, -1e-17, 1 + 2**-52)))
+    assert not is_inside(-1e-14)
+    assert is_inside(1 + 1e-14) == (name == "multinomial")
+
+
 def test_the_binomial_loss_is_infinite_above_one():
     assert LOSSES["binomial"].value(np.full(D, 5.0), estimate_of("kappa > 0", "ordinary")) == np.inf
 

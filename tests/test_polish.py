@@ -35,6 +35,7 @@ from ldpopt.losses import (
     KullbackLeibler,
     LeastAbsolute,
     LeastSquares,
+    MultinomialMLE,
     WeightedLeastSquares,
 )
 from ldpopt.losses import Custom as CustomLoss
@@ -516,6 +517,18 @@ def test_points_in_a_ball_of_the_1_norm_are_polished(radius, weights):
     certificate = certify(problem, raw, polished.frequencies)
     assert certificate.is_optimal(ROUNDING, relative=True)
     assert certificate.gap < 1e-2 * solution.certificate.gap
+
+
+def test_the_end_of_a_likelihood_s_domain_raises_no_warning():
+    """There no report supports a value, which divides by 0 where some did, and 0 where none did."""
+    oracle = oracles.GRR(1.0, 4)
+    estimate = oracle.estimate([40, 30, 0, 50], 120)
+    end = -oracle.q / (oracle.p - oracle.q)
+    rows = Linear([[1.0, -1.0, 0.0, 0.0], [0.0, 1.0, 2.0, 3.0]], upper=[0.0, 1.9])
+    problem = Problem(MultinomialMLE(), [SumsTo(1.0), Bounds(end, 1.0), rows])
+    solution = problem.solve(estimate)
+    assert solution.path == "conic"
+    assert solution.certificate.is_optimal(CERTIFIED, relative=True)
 
 
 @pytest.mark.parametrize("weight", [1e3, 1e8, 1e12])

@@ -98,6 +98,20 @@ class _Likelihood(SeparableLoss):
         probability += floor
         return probability
 
+    def _is_inside(self, probability: Array, f: Array, estimate: FrequencyEstimate) -> Array:
+        """Return which vectors have probabilities alone; at the ends of the range up to rounding.
+
+        A value that no report supports may be at the end of the domain, where its P is 0, and what
+        is computed may be -1e-17.
+        """
+        highest = 1.0 if self.is_two_sided else np.inf
+        is_possible = (probability >= 0) & (probability <= highest)
+        if not is_possible.all():
+            floor, slope = self.constants(estimate)
+            rounding = 4 * _EPS * (abs(floor) + np.abs(slope * f))
+            is_possible = (probability >= -rounding) & (probability <= highest + rounding)
+        return np.asarray(np.all(is_possible, axis=-1))
+
 
 class BinomialMLE(_Likelihood):
     """-1/n Σ c_v log P_v + (n - c_v) log(1 - P_v): the likelihood of independent counts.
@@ -126,8 +140,7 @@ class BinomialMLE(_Likelihood):
 
         share = self.shares(estimate)
         probability = self._probability(f, estimate)
-        is_possible = (probability >= 0) & (probability <= 1)
-        inside = np.all(is_possible, axis=-1)
+        inside = self._is_inside(probability, f, estimate)
         clipped = np.clip(probability, 0.0, 1.0)
         # xlogy knows that 0 log 0 is 0: a count of 0 allows a probability of 0.
         logs = xlogy(share, clipped)
@@ -318,7 +331,7 @@ class MultinomialMLE(_Likelihood):
 
         share = self.shares(estimate)
         probability = self._probability(f, estimate)
-        inside = np.all(probability >= 0, axis=-1)
+        inside = self._is_inside(probability, f, estimate)
         logs = xlogy(share, np.maximum(probability, 0.0))
         loss = -np.sum(logs, axis=-1)
         return np.asarray(np.where(inside, loss, np.inf))

@@ -179,7 +179,9 @@ def _better_of(formulation: Formulation, start: FrequencyEstimate, new: Array, o
         return old
     after = certify(formulation, start[changed], new[changed])
     before = certify(formulation, start[changed], old[changed])
-    is_exact = (after.gap <= _BITS * after.scale) & (after.violation < before.violation)
+    # An infinite gap is none, whatever it is relative to.
+    is_exact = np.isfinite(after.gap) & (after.gap <= _BITS * after.scale)
+    is_exact &= after.violation < before.violation
     result = old.copy()
     is_better = is_exact | (after.gap < before.gap)
     result[changed] = np.where(is_better[:, None], new[changed], old[changed])
@@ -316,7 +318,9 @@ def _steep_ends(model: _Model, f: Array, bounds: Box) -> Mask:
     No value of a minimum is there, unless its bounds leave it no other, though to a solver it may
     look so: it may be 1e-40.
     """
-    slope = model.slope(np.where(np.isfinite(bounds.lower), bounds.lower, f))
+    # The domain of a loss may end at a bound, as that of a likelihood where no report is expected.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slope = model.slope(np.where(np.isfinite(bounds.lower), bounds.lower, f))
     return np.isneginf(slope) & (bounds.lower < bounds.upper)
 
 
