@@ -41,6 +41,7 @@ from ldpopt.losses import (
 from ldpopt.losses import Custom as CustomLoss
 from ldpopt.solve import polish as polish_module
 from ldpopt.solve import second_try
+from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.cones import compiled_problem
 from ldpopt.solve.paths.conic import ConicPath
 from ldpopt.solve.plan import Outcome
@@ -529,6 +530,23 @@ def test_the_end_of_a_likelihood_s_domain_raises_no_warning():
     solution = problem.solve(estimate)
     assert solution.path == "conic"
     assert solution.certificate.is_optimal(CERTIFIED, relative=True)
+
+
+def test_steep_ends_are_looked_for_without_a_warning():
+    lower = np.array([0.0, 0.0, -np.inf, 0.0])
+    model = SimpleNamespace(slope=lambda f: np.array([-1.0, 0.0, 1.0, 1.0]) / f)
+    bounds = Box(lower, np.ones(4))
+    steep = polish_module._steep_ends(model, np.full(4, 0.25), bounds)
+    assert steep.tolist() == [True, False, False, False]
+
+
+def test_a_point_with_an_infinite_loss_is_no_better_though_nearer_to_the_set():
+    problem = Problem(KullbackLeibler(), [NonNegative(), SumsTo(1.0)])
+    start = FrequencyEstimate([[0.5, 0.5, 0.0]])
+    old = np.array([[0.5, 0.5 + 1e-9, 0.0]])
+    # Where the estimate is 0 no value can be.
+    new = np.array([[0.5, 0.25, 0.25]])
+    np.testing.assert_array_equal(polish_module._better_of(problem, start, new, old), old)
 
 
 @pytest.mark.parametrize("weight", [1e3, 1e8, 1e12])
