@@ -691,6 +691,21 @@ def test_counts_of_none_and_all_have_one_slope_at_their_ends_of_the_domain():
     assert_allclose(loss.gradient(ends, estimate), [slope, -slope])
 
 
+def test_a_count_of_none_has_no_slope_under_the_multinomial_likelihood():
+    oracle = oracles.GRR(epsilon=1.0, d=3)
+    raw = oracle.estimate([0, 70, 50], 120).frequencies
+    # Below 0 by rounding, a share is 0: above it by rounding, as it is elsewhere, it would count.
+    raw = raw - [1e-15, 0.0, 0.0]
+    estimate = FrequencyEstimate(raw, n=120, oracle=oracle, is_raw=True)
+    loss = losses.MultinomialMLE()
+    assert loss.shares(estimate)[0] == 0
+    floor, slope = loss.constants(estimate)
+    for end in (-floor / slope, np.nextafter(-floor / slope, -1), 0.0):
+        f = np.array([end, 0.5, 0.5])
+        assert loss.gradient(f, estimate)[0] == 0
+    assert (loss.gradient(f, estimate)[1:] < 0).all()
+
+
 def test_only_a_loss_that_is_not_convex_has_a_majorant():
     with pytest.raises(NotImplementedError, match=r"LeastSquares\(\) has no majorant"):
         losses.LeastSquares().majorant(np.zeros(2), FrequencyEstimate([0.5, 0.2]))

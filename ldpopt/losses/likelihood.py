@@ -339,7 +339,12 @@ class MultinomialMLE(_Likelihood):
     def gradient(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return -(p-q) c/(n P)."""
         _, slope = self.constants(estimate)
-        ratio = self.shares(estimate) / self._probability(f, estimate)
+        share = self.shares(estimate)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = share / self._probability(f, estimate)
+        # A count of 0 has no term, also at its end of the domain, where 0/0 would be.
+        if share.min() == 0:
+            ratio = np.where(share == 0, 0.0, ratio)
         return np.asarray(-slope * ratio)
 
     def gradient_error(self, f: Array, gradient: Array, estimate: FrequencyEstimate) -> Array:
