@@ -497,3 +497,15 @@ def test_what_was_tried_for_an_inaccurate_point_is_said():
     start = FrequencyEstimate([0.5, 0.3])
     named = Planner().plan(SIMPLE, start, Request("closed-form"))
     assert remedy(named) == "see its certificate, or allow more iterations or time"
+
+
+@pytest.mark.parametrize(
+    ("d", "steps"), [(10, 50_000), (300, 50_000), (3_000, 5_000), (10**6, 100)]
+)
+def test_a_second_try_ends_by_its_work_so_that_a_busy_machine_has_the_same_answer(d, steps):
+    assert solvers.patient("SCS", None, d) == {"max_iters": steps, "time_limit_secs": 120.0}
+    assert solvers.patient("QOCO", None, d) == {}
+
+
+def test_a_time_that_was_stated_limits_a_second_try_alone():
+    assert solvers.patient("SCS", 3.0, 300) == {"time_limit_secs": 3.0}

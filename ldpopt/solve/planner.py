@@ -225,7 +225,7 @@ class Planner:
         def again(part: FrequencyEstimate) -> Outcome:
             """Return polished points; the solver's error is raised if it has none."""
             for name in solvers.OTHERS:
-                options = solvers.patient(name, request.time_limit)
+                options = solvers.patient(name, request.time_limit, part.d)
                 chosen = solvers.settings(name, request.accuracy, options)
                 try:
                     outcome = self.conic.solve(formulation, part, name, chosen, {})

@@ -41,6 +41,9 @@ class Solver:
         The distribution that holds it, as pip and ``importlib.metadata.version`` name it.
     time_limit
         What it calls its limit on wall time in seconds; None where it has none.
+    steps
+        What it calls its limit on iterations, where a second try needs one that depends on the size
+        of the problem; else None.
     extra
         The extra of this library that installs it; None where every installation has it.
     careful
@@ -66,6 +69,7 @@ class Solver:
     high: Settings
     package: str
     time_limit: str | None = None
+    steps: str | None = None
     extra: str | None = None
     careful: Settings = field(default_factory=dict)
     tight: Settings = field(default_factory=dict)
@@ -155,6 +159,7 @@ _KNOWN = (
         high=_all(1e-10, *_EPS, max_iters=50_000),
         package="scs",
         time_limit="time_limit_secs",
+        steps="max_iters",
         needs_signs=True,
     ),
 )
@@ -293,13 +298,22 @@ OTHERS = ("QOCO", "SCS")
 """The solvers for a second try, of which the first that takes a problem gets it: every installation
 has both. QOCO is quick; SCS takes every cone, and its method has other weaknesses."""
 
-# Seconds per trial for a second try: long enough for problems of thousands of values.
-_PATIENCE = 10.0
+# Iterations times values per trial of a second try: some ten seconds, for thousands of values too.
+# They are counted: what ends after so much time ends elsewhere where other programs run beside it.
+_WORK = 15_000_000
+
+# Seconds after which it ends all the same, as iterations on many dense rows take far longer.
+_PATIENCE = 120.0
 
 
-def patient(solver: str, seconds: float | None) -> dict[str, Any]:
-    """Return the options that limit the time of a second try, to a default without ``seconds``."""
+def patient(solver: str, seconds: float | None, d: int) -> dict[str, Any]:
+    """Return the options that limit a second try for d values, by ``seconds`` if given."""
     record = SOLVERS.get(solver)
     if record is None or record.time_limit is None:
         return {}
-    return {record.time_limit: _PATIENCE if seconds is None else seconds}
+    if seconds is not None:
+        return {record.time_limit: seconds}
+    options: dict[str, Any] = {record.time_limit: _PATIENCE}
+    if record.steps is not None:
+        options[record.steps] = min(max(_WORK // d, 100), record.high[record.steps])
+    return options
