@@ -676,6 +676,7 @@ def test_an_array_that_was_given_other_memory_is_noticed():
         loss.require_unchanged()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_arrays_in_tuples_and_sparse_matrices_are_looked_at():
     class Holder(Immutable):
         def __init__(self):
