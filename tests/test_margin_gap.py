@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from ldpopt import FrequencyEstimate, Problem, losses
 from ldpopt.constraints import Linear, NonNegative, SumsTo
 from ldpopt.solve.acceptance.margin_gap import margin_gap
+from tests.own_simplex import Simplex
 from tests.test_margins import TABLES, known_margins
 
 SQUARES = losses.LeastSquares()
@@ -66,6 +67,13 @@ def test_a_bound_by_hand():
 def test_others_are_left_to_other_bounds(loss, more):
     margins, start = start_of("rows and columns")
     assert margin_gap(Problem(loss, [*margins, *more]), start, start.frequencies) is None
+
+
+def test_a_total_with_bounds_is_violated_by_these_too():
+    margins, start = start_of("rows and columns")
+    whole = Simplex(1.0)
+    bound = margin_gap(Problem(SQUARES, [*margins, whole]), start, start.frequencies)
+    assert bound is None or whole not in dict(bound.measured)
 
 
 def test_infinite_slopes_prove_nothing():

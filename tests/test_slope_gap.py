@@ -13,6 +13,7 @@ from ldpopt.solve.certificate.bounds.kernels import BLOCK
 from ldpopt.solve.certificate.polyhedra import polyhedron
 from ldpopt.solve.plan import Outcome
 from ldpopt.solve.status import Status
+from tests.own_simplex import Simplex
 
 D = 16
 # The mean of the values' places, which is 5 at LAST.
@@ -213,6 +214,15 @@ def test_the_violation_of_a_row_is_what_the_row_states(row, scale, raw):
         assert not measured
         return
     assert measured[row] == row.violation(f)
+
+
+def test_a_total_with_bounds_is_violated_by_these_too(raw):
+    whole = Simplex(1.0)
+    row = ROWS[0]
+    f = np.append(-0.25, np.full(D - 1, 1.25 / (D - 1)))
+    measured = measured_at(Problem(SQUARES, [whole, row]), FrequencyEstimate(RAW[0]), f)
+    assert whole not in measured
+    assert whole.violation(f) == 0.25
 
 
 @pytest.mark.parametrize("cut", [Stricter(LAST, 0.05), StricterRow([PLACES], upper=[7.0])])

@@ -77,8 +77,7 @@ def slope_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     # Only what the lower bounds leave of the total can move.
     left = max(region.total - region.lower_sum, 0.0)
     if cut is not None and slope.ndim == 1 and is_long(d):
-        totals = [one for one in formulation.constraints if one.total(d) is not None]
-        return _gap_of_long(cut, totals, slope, point, above, left)
+        return _gap_of_long(cut, _totals_alone(formulation, d), slope, point, above, left)
     terms = absolute_sum(slope, point)
     # Not a number either.
     if not np.isfinite(slope.min()) or not np.isfinite(slope.max()):
@@ -89,6 +88,12 @@ def slope_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     with np.errstate(invalid="ignore"):
         gap = inner(slope, above) - slope.min(axis=-1) * left + paid
     return _sized(gap, terms)
+
+
+def _totals_alone(formulation: Formulation, d: int) -> list[Constraint]:
+    """Return the constraints that state the total and no bounds, which may be violated as well."""
+    stated = [one for one in formulation.constraints if one.total(d) is not None]
+    return [one for one in stated if one.box(d) is None]
 
 
 def _sized(gap: Array, terms: Array) -> SizedGap:
@@ -291,7 +296,7 @@ def _gap_of_long(
 ) -> SizedGap | None:
     """Return the bound of one long vector in compiled sweeps; see ``_add_normal``.
 
-    ``totals`` are the constraints that state the total.
+    ``totals`` are the constraints that state the total and nothing else.
     """
     bound = None
     # One kind of array, for which the sweeps are compiled once.
