@@ -77,16 +77,23 @@ def quick_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     before = np.broadcast_to(target, point.shape).reshape(f.shape)
     # Slopes are looked at where they count alone: of a long vector that is a small part.
     trial, value = _places(f != 0)
-    slope = f[trial, value] - before[trial, value]
-    terms = np.bincount(trial, slope * f[trial, value], minlength=len(f))
-    has_value = f[trial, value] > 0
-    trial, value, slope = trial[has_value], value[has_value], slope[has_value]
+    moment = (f[trial, value] - before[trial, value]) * f[trial, value]
+    terms = np.bincount(trial, moment, minlength=len(f))
+    gap = np.maximum(terms - total * _cheapest(f, before, size), 0.0)
+    return SizedGap(gap.reshape(shape), np.abs(terms).reshape(shape))
+
+
+def _cheapest(f: Array, before: Array, size: int) -> Array:
+    """Return the lowest slope f - f̃ among values that hold a best support, shape (trials,).
+
+    These are the values of the point, and those with a higher target than the lowest of them. A
+    best support has all values above the ``size``-th highest target t, and any that are equal to t.
+    If the lowest target of the point's own values is below t, all of these are above it. If it is
+    t, the point has as many of the equal ones as a best support needs, or more.
+    """
+    trial, value = _places(f > 0)
     cheapest = np.full(len(f), np.inf)
-    np.minimum.at(cheapest, trial, slope)
-    # Among these values and those with a higher target is a best support: it has all values above
-    # the ``size``-th highest target t, and any that are equal to t. If the lowest target of the
-    # point's own values is below t, all of these are above it. If it is t, the point has as many
-    # of the equal ones as a best support needs, or more.
+    np.minimum.at(cheapest, trial, f[trial, value] - before[trial, value])
     lowest = np.full(len(f), np.inf)
     np.minimum.at(lowest, trial, before[trial, value])
     is_full = np.bincount(trial, minlength=len(f)) >= size
@@ -96,8 +103,7 @@ def quick_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
         cheapest[row] = (f[row] - before[row]).min()
     trial, value = _places(before > lowest[:, None])
     np.minimum.at(cheapest, trial, f[trial, value] - before[trial, value])
-    gap = np.maximum(terms - total * cheapest, 0.0)
-    return SizedGap(gap.reshape(shape), np.abs(terms).reshape(shape))
+    return cheapest
 
 
 def _places(chosen: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
