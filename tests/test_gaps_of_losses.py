@@ -20,6 +20,7 @@ from ldpopt.constraints import (
     TopSet,
 )
 from ldpopt.losses.normalised import TiltedGaussianMLE
+from ldpopt.solve.acceptance.judge import _of_long_box as of_long_box
 from ldpopt.solve.acceptance.judge import judge
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.bounds.kernels import BLOCK
@@ -81,12 +82,75 @@ def test_two_sweeps_prove_what_many_passes_prove(loss, values):
             assert loss.startswith(("divergence", "entropy"))
             assert minimiser.min() <= 0
             return
-        beside = long_box.long_bound(problem, estimate, minimiser + MOVED)
+        beside = long_box.long_bound(problem, estimate, minimiser + MOVED).bound
+    quick = quick.bound
     assert quick.gap <= 1e-13 * quick.terms
     assert quick.gap <= 2 * expected.gap + 1e-300
     assert float(quick.mu) == pytest.approx(float(expected.mu), rel=1e-9)
     assert float(quick.terms) == pytest.approx(float(expected.terms), rel=1e-9)
     assert beside.gap > 10 * quick.gap + 1e-14
+
+
+@pytest.mark.parametrize("name", BOXES)
+@pytest.mark.parametrize("step", [0.0, 0.5, -0.5])
+def test_what_a_box_or_a_total_misses_is_measured_on_the_way(name, step):
+    where = BOXES[name]
+    problem = Problem(losses.LeastSquares(), where)
+    rows = np.stack([problem.minimise(UNARY), problem.minimise(UNARY)])
+    rows[1, 7] += step
+    starts = FrequencyEstimate(np.stack([UNARY.frequencies] * 2))
+    with as_if_long(), mock.patch.object(long_box, "is_enough", return_value=True):
+        seen = long_box.long_bound(problem, starts, rows)
+        quick = of_long_box(problem, starts, rows)
+    stated = np.max([one.violation(rows) for one in where], axis=0)
+    assert (stated[1] > 0.1) == bool(step)
+    measured = dict(quick.measured)
+    # Bounds of each value take a look of their own.
+    is_even = name not in ("caps of each", "known value")
+    assert (seen.outside is not None) == is_even
+    assert set(measured) == {one for one in where if is_even or isinstance(one, SumsTo)}
+    for constraint, violation in quick.measured:
+        np.testing.assert_allclose(violation, constraint.violation(rows), rtol=1e-12, atol=1e-15)
+
+
+class StricterTotal(SumsTo):
+    """A total of somebody else, who allows no value above a half."""
+
+    def violation(self, f):
+        return np.maximum(super().violation(f), f.max(axis=-1) - 0.5)
+
+    total = SumsTo.total
+    rows = SumsTo.rows
+    cone_form = SumsTo.cone_form
+
+
+def test_a_total_of_somebody_else_measures_its_violation_itself():
+    problem = Problem(losses.LeastSquares(), [NonNegative(), StricterTotal(1.0)])
+    point = np.full(D, 0.25 / (D - 1))
+    point[0] = 0.75
+    start = FrequencyEstimate(point)
+    with as_if_long():
+        assert len(of_long_box(problem, start, point).measured) == 1
+        judgement = judge(problem, start, Outcome(point), problem.plan(start), "high")
+    assert judgement.status is Status.INACCURATE
+    assert "is violated by 0.25" in judgement.reason
+
+
+@pytest.mark.parametrize("name", ["simplex", "caps", "bounds"])
+@pytest.mark.parametrize("off", [0.3, -0.3, np.nan])
+def test_a_long_point_outside_its_box_is_not_optimal(name, off):
+    """The loss has no slope there, so that nothing else is wrong."""
+    problem = Problem(losses.LeastSquares(), BOXES[name])
+    point = problem.minimise(UNARY).copy()
+    inside = FrequencyEstimate(point.copy())
+    point[7] += off
+    start = inside if np.isnan(off) else FrequencyEstimate(point)
+    with as_if_long():
+        is_right = judge(problem, inside, Outcome(inside.frequencies), problem.plan(inside), "high")
+        judgement = judge(problem, start, Outcome(point), problem.plan(start), "high")
+    assert is_right.status is Status.OPTIMAL
+    assert judgement.status is Status.INACCURATE
+    assert "is violated by" in judgement.reason
 
 
 def test_bounds_of_each_value_are_read_past_the_first_block():
@@ -98,7 +162,7 @@ def test_bounds_of_each_value_are_read_past_the_first_block():
     minimiser = problem.minimise(estimate)
     expected = box.bound(problem, estimate, minimiser)
     with as_if_long():
-        quick = long_box.long_bound(problem, estimate, minimiser)
+        quick = long_box.long_bound(problem, estimate, minimiser).bound
     assert quick.gap <= 1e-13 * quick.terms
     assert float(quick.mu) == pytest.approx(float(expected.mu), rel=1e-9)
 
@@ -304,9 +368,9 @@ def test_a_threshold_is_proved_on_the_support_found():
     beside[kept[0]] += 1e-3
     with as_if_long():
         # All slopes are 0, and so is the gap, in any unit.
-        assert long_box.long_bound(problem, UNARY, cut).gap == 0
+        assert long_box.long_bound(problem, UNARY, cut).bound.gap == 0
         assert long_box.least_stake(problem, UNARY, cut) > 0
-        bound = long_box.long_bound(problem, UNARY, beside)
+        bound = long_box.long_bound(problem, UNARY, beside).bound
         assert float(bound.gap) == pytest.approx(0.5e-6, rel=1e-9)
         # The loss is not convex: with slopes its curvature bounds nothing.
         assert long_box.least_stake(problem, UNARY, beside) is None
@@ -320,7 +384,7 @@ def test_values_outside_of_the_support_found_are_no_competitors():
     problem = Problem(loss, [NonNegative(), SumsTo(cut.sum() + 1.0)])
     shares = np.where(kept, cut + 1.0 / kept.sum(), 0.0)
     with as_if_long():
-        bound = long_box.long_bound(problem, UNARY, shares)
+        bound = long_box.long_bound(problem, UNARY, shares).bound
     assert bound.gap <= 1e-13 * bound.terms
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from ldpopt import losses, oracles
+from ldpopt import FrequencyEstimate, losses, oracles
 from ldpopt.closed_form import rows
+from ldpopt.solve.certificate.bounds.kernels import BLOCK
 from ldpopt.solve.certificate.box.slopes import slope_of, swept_slope
 
 D = 40
@@ -45,10 +46,29 @@ def test_they_are_the_gradient(name, monkeypatch):
     # Two terms are no formula, and logarithms are computed before a sweep.
     assert (swept is None) == (name == "a sum" or "divergence" in name)
     if swept is not None:
-        assert swept[1] == pytest.approx(gradient @ f, rel=1e-12)
+        assert swept.product == pytest.approx(gradient @ f, rel=1e-12)
+        assert swept.size == pytest.approx(f.sum(), rel=1e-12)
+        assert swept.lowest == 0
     # Sweeps over the data of neither are changed by what is written to it.
     slope[:] = 0
     assert_allclose(loss.gradient(f, start), gradient)
+
+
+@pytest.mark.parametrize("place", [0, 17, BLOCK, 2 * BLOCK + 5])
+def test_they_see_what_is_below_0_and_what_is_no_number(place, monkeypatch):
+    monkeypatch.setattr(rows, "_LONG", 0)
+    d = 2 * BLOCK + 10
+    start = FrequencyEstimate(np.ones(d) / d)
+    f = np.full(d, 1 / d)
+    f[place] = -0.25
+    loss = losses.LeastSquares()
+    swept = swept_slope(loss, start, f)
+    assert swept.lowest == -0.25
+    assert swept.size == pytest.approx(f.sum(), rel=1e-12)
+    f[place] = np.nan
+    swept = swept_slope(loss, start, f)
+    assert np.isnan(swept.lowest)
+    assert np.isnan(swept.size)
 
 
 def locked(shape):

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from scipy import optimize
 
 from ldpopt import FrequencyEstimate, Problem, losses, oracles
+from ldpopt.closed_form import rows
 from ldpopt.closed_form.parts import absolute_sum
 from ldpopt.constraints import (
     Bounds,
@@ -82,12 +83,12 @@ def reports(seed, trials=4):
 def lowest_products(slopes, where):
     """Return min g·s over the set for each vector of slopes, by linear programs."""
     parts = [constraint.rows(D) for constraint in where]
-    rows = optimize.LinearConstraint(
+    limits = optimize.LinearConstraint(
         np.vstack([part.matrix.toarray() for part in parts]),
         np.concatenate([part.lower for part in parts]),
         np.concatenate([part.upper for part in parts]),
     )
-    programs = [optimize.milp(g, constraints=rows, bounds=(-np.inf, np.inf)) for g in slopes]
+    programs = [optimize.milp(g, constraints=limits, bounds=(-np.inf, np.inf)) for g in slopes]
     assert all(program.status == 0 for program in programs)
     return np.array([program.fun for program in programs])
 
@@ -186,6 +187,20 @@ def test_what_is_outside_bounds_or_an_order_is_measured_on_the_way(name, off):
     assert (bounds.violation(point) > 0.01).any() == bool(off)
 
 
+@pytest.mark.parametrize("name", [name for name in SETS if "groups" not in name])
+@pytest.mark.parametrize("off", [0.0, 0.25, -0.25])
+def test_a_sweep_for_slopes_measures_bounds_of_0_and_a_total(name, off, monkeypatch):
+    monkeypatch.setattr(rows, "_LONG", 0)
+    start = FrequencyEstimate(reports(1).frequencies[0])
+    problem = Problem(SQUARES, SETS[name])
+    point = problem.solve(start).frequencies.copy()
+    point[5] += off
+    bound = vertex_gap(problem, start, point)
+    seen = {one.constraint for one in bound.measured}
+    assert seen >= {one for one in SETS[name] if isinstance(one, (NonNegative, SumsTo))}
+    assert_measured(bound, point)
+
+
 def assert_measured(bound, point):
     """Compare what was measured on the way with what each constraint states."""
     for constraint, violation in bound.measured:
@@ -209,6 +224,30 @@ def test_what_is_no_number_is_no_violation_of_0(name, place):
         of_value = groups.of_value.view(np.uint64)
         _, _, *violations = rises(slopes, f, of_value, groups.totals, groups.number, caps)
     assert np.isnan(violations).all()
+
+
+@pytest.mark.parametrize("place", [0, 255, 256, 599])
+@pytest.mark.parametrize(("value", "outside"), [(-0.25, 0.25), (1.5, 0.5), (np.nan, np.nan)])
+def test_values_of_groups_are_looked_at_in_every_block(place, value, outside):
+    d = 600
+    f = np.full((1, d), 1e-3)
+    f[0, place] = value
+    one_group = np.zeros(d, np.uint64)
+    _, missed, beyond = rises(np.ones((1, d)), f, one_group, np.ones(1), 1, np.ones(d))
+    assert_allclose(beyond, outside, rtol=1e-12)
+    assert_allclose(missed, abs(f.sum() - 1.0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("place", [3, 256, 597])
+def test_values_between_their_bounds_tell_the_level_of_groups_in_every_block(place):
+    """At any other level the two free values could gain."""
+    d = 600
+    f = np.zeros((1, d))
+    slopes = np.ones((1, d))
+    f[0, [place, place + 2]] = 0.25
+    slopes[0, [place, place + 2]] = 0.5
+    rise, *_ = rises(slopes, f, np.zeros(d, np.uint64), np.array([0.5]), 1, np.ones(d))
+    assert rise == 0
 
 
 class Stricter(GroupTotals):

@@ -5,7 +5,7 @@ Is it in the set, and is its gap small?
 Whatever a path says of its own point, ``Status.OPTIMAL`` promises what ``status.ACCURACIES`` states
 for the accuracy:
 
-- Violation. Checked for every point; of a long ball or of groups by the sweep that proves the gap.
+- Violation. Checked for every point; of long vectors mostly by the sweeps that prove the gap.
 - Gap. Checked for every point too: an optimal point is a certified one. On a box with at most one
   total that takes a few passes: a quick bound first, and the certificate itself only where that
   bound is too large. So are the closed forms on orders, trees and groups, in balls, and with few
@@ -33,7 +33,7 @@ from ldpopt.constraints import Constraint
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve import feasibility
 from ldpopt.solve.acceptance.margin_gap import margin_gap
-from ldpopt.solve.acceptance.quick_gap import quick_gap
+from ldpopt.solve.acceptance.quick_gap import of_bounds, of_total, quick_gap
 from ldpopt.solve.acceptance.slope_gap import slope_gap
 from ldpopt.solve.acceptance.variation_gap import variation_gap
 from ldpopt.solve.acceptance.vertex_gap import vertex_gap
@@ -180,9 +180,10 @@ def _quick_bound(
     plan: Plan,
     tolerance: float,
 ) -> SizedGap | None:
-    """Return a bound by the slopes at the point of a closed form on more than a box, or None."""
-    is_tied = not formulation.is_separate(start.d)
-    if plan.path != "closed-form" or not is_tied or not formulation.has_convex_set:
+    """Return a bound of a long vector on a box, or of a closed form's point by the slopes there."""
+    if formulation.is_separate(start.d):
+        return _of_long_box(formulation, start, point)
+    if plan.path != "closed-form" or not formulation.has_convex_set:
         return None
     quick = None
     # Of kinks that several values share ``box`` knows more slopes than the others.
@@ -192,6 +193,20 @@ def _quick_bound(
         if quick is not None and _is_small(quick, tolerance):
             break
     return quick
+
+
+def _of_long_box(
+    formulation: Formulation, start: FrequencyEstimate, point: Array
+) -> SizedGap | None:
+    """Return the bound of compiled sweeps, and the violations that they have seen."""
+    proof = long_bound(formulation, start, point)
+    if proof is None:
+        return None
+    region = formulation.region(start.d)
+    measured = of_total(formulation, region, proof.size)
+    if proof.outside is not None:
+        measured += of_bounds(formulation, region, proof.outside)
+    return SizedGap(proof.bound.gap, proof.bound.terms, tuple(measured))
 
 
 def _bound(
@@ -212,9 +227,8 @@ def _bound(
         enough = tolerance * np.abs(formulation.loss.value(point, start))
     if formulation.is_separate(start.d):
         # Compiled sweeps over long vectors take no longer than a gradient and what follows from it.
-        proof = long_bound(formulation, start, point)
-        if proof is not None:
-            return _sized(formulation, start, point, SizedGap(proof.gap, proof.terms), tolerance)
+        if quick is not None:
+            return _sized(formulation, start, point, quick, tolerance)
         of_slopes = quick_gap(formulation, start, point)
         if of_slopes is not None:
             return of_slopes

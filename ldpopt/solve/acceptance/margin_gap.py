@@ -50,7 +50,7 @@ def margin_gap(formulation: Formulation, start: FrequencyEstimate, point: Array)
     sloped = None if modulus <= 0 else slope_and_product(loss, start, point)
     if sloped is None:
         return None
-    slope, rise = sloped
+    slope, rise, _ = sloped
     if not np.isfinite(rise).all():
         return None
     tables = margins.tables(point)

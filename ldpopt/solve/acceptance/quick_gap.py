@@ -26,10 +26,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.adjustable import is_from_outside
+from ldpopt.constraints import Constraint
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
-from ldpopt.solve.certificate.bounds.evidence import SizedGap, weighted_sum
-from ldpopt.solve.certificate.box.slopes import plain_slope, swept_slope
+from ldpopt.solve.certificate.bounds.evidence import Measured, SizedGap, weighted_sum
+from ldpopt.solve.certificate.box.slopes import Swept, plain_slope, swept_slope
 from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]
@@ -103,22 +105,77 @@ def is_near_end(loss: Loss, start: FrequencyEstimate, point: Array) -> bool:
     return bool(is_low or (last < np.inf and last - point.max() <= _END))
 
 
-def slope_and_product(
-    loss: Loss, start: FrequencyEstimate, point: Array
-) -> tuple[Array, Array] | None:
+class Sloped(NamedTuple):
+    """A gradient, and what was seen of the point on the way.
+
+    Attributes
+    ----------
+    slope
+        g, which may be written to.
+    product
+        g·f, of shape (...).
+    swept
+        What the sweep of a long vector knows, or None.
+    """
+
+    slope: Array
+    product: Array
+    swept: Swept | None
+
+
+def slope_and_product(loss: Loss, start: FrequencyEstimate, point: Array) -> Sloped | None:
     """Return the gradient g and g·f; None near the end of the loss's domain.
 
-    The gradient may be written to. Infinite slopes are left to the products with f, which are then
-    no numbers either.
+    Infinite slopes are left to the products with f, which are then no numbers either.
     """
     swept = swept_slope(loss, start, point)
     if swept is not None:
-        slope, product = swept
-        return slope, np.asarray(product)
+        return Sloped(swept.slope, np.asarray(swept.product), swept)
     if is_near_end(loss, start, point):
         return None
     slope = plain_slope(loss, start, point)
-    return slope, inner(slope, point)
+    return Sloped(slope, inner(slope, point), None)
+
+
+def measured_by(swept: Swept | None, formulation: Formulation, region: Region) -> list[Measured]:
+    """Return the violations of the total and of bounds of 0 alone, where a sweep has seen them."""
+    if swept is None:
+        return []
+    measured = of_total(formulation, region, np.asarray(swept.size))
+    if has_zeros(region) and not region.upper_count:
+        measured += of_bounds(formulation, region, np.asarray(-swept.lowest))
+    return measured
+
+
+def of_total(formulation: Formulation, region: Region, size: Array) -> list[Measured]:
+    """Return by how much sums of shape (...) miss what constraints state as their total."""
+    if region.total is None:
+        return []
+    missed = np.asarray(np.abs(size - region.total))
+    return [Measured(one, missed) for one in totals_alone(formulation, len(region.lower))]
+
+
+def totals_alone(formulation: Formulation, d: int) -> list[Constraint]:
+    """Return the constraints that state the total and no bounds, which may be violated as well."""
+    stated = [one for one in _of_this_package(formulation) if one.total(d) is not None]
+    return [one for one in stated if one.box(d) is None]
+
+
+def of_bounds(formulation: Formulation, region: Region, outside: Array) -> list[Measured]:
+    """Return for all bounds of a region what is known of their intersection, shape (...)."""
+    d = len(region.lower)
+    others = [one for one in _of_this_package(formulation) if one not in region.tied]
+    return [Measured(one, outside) for one in others if one.total(d) is None]
+
+
+def _of_this_package(formulation: Formulation) -> list[Constraint]:
+    """Return the constraints whose violation is known: others measure it in ways of their own."""
+    return [one for one in formulation.constraints if not is_from_outside(type(one))]
+
+
+def has_zeros(region: Region) -> bool:
+    """Return whether the lower bounds are f >= 0."""
+    return region.lower_count == len(region.lower) and region.lower_is_zero
 
 
 def _simplex_gap(gradient: Array, f: Array, region: Region, total: float) -> SizedGap:

@@ -28,10 +28,10 @@ from ldpopt.closed_form.parts import absolute_sum, parts_of
 from ldpopt.closed_form.rows import is_long, locked_vector
 from ldpopt.constraints import Constraint
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.solve.acceptance.quick_gap import inner
+from ldpopt.solve.acceptance.quick_gap import inner, measured_by, totals_alone
 from ldpopt.solve.certificate.bounds.dual import EPS
 from ldpopt.solve.certificate.bounds.evidence import CLEAR, Measured, SizedGap, is_within
-from ldpopt.solve.certificate.box.slopes import slope_of
+from ldpopt.solve.certificate.box.slopes import plain_slope, swept_slope
 from ldpopt.solve.certificate.prices.normals import Normal, log_ratios, normal_of, plain_slack
 from ldpopt.solve.formulation import Formulation
 
@@ -72,12 +72,15 @@ def slope_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     cut = region.tied[0] if region.tied else None
     if cut is not None and cut.ball is None and cut.row(d) is None:
         return None
-    slope = slope_of(loss, start, point)
+    swept = swept_slope(loss, start, point)
+    slope = plain_slope(loss, start, point) if swept is None else swept.slope
     above = point if region.lower_is_zero else point - region.lower
     # Only what the lower bounds leave of the total can move.
     left = max(region.total - region.lower_sum, 0.0)
     if cut is not None and slope.ndim == 1 and is_long(d):
-        return _gap_of_long(cut, _totals_alone(formulation, d), slope, point, above, left)
+        bound = _gap_of_long(cut, totals_alone(formulation, d), slope, point, above, left)
+        seen = measured_by(swept, formulation, region)
+        return bound and bound._replace(measured=(*bound.measured, *seen))
     terms = absolute_sum(slope, point)
     # Not a number either.
     if not np.isfinite(slope.min()) or not np.isfinite(slope.max()):
@@ -88,12 +91,6 @@ def slope_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     with np.errstate(invalid="ignore"):
         gap = inner(slope, above) - slope.min(axis=-1) * left + paid
     return _sized(gap, terms)
-
-
-def _totals_alone(formulation: Formulation, d: int) -> list[Constraint]:
-    """Return the constraints that state the total and no bounds, which may be violated as well."""
-    stated = [one for one in formulation.constraints if one.total(d) is not None]
-    return [one for one in stated if one.box(d) is None]
 
 
 def _sized(gap: Array, terms: Array) -> SizedGap:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ldpopt.closed_form.parts import absolute_sum
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
-from ldpopt.solve.acceptance.quick_gap import gap_of_slopes, slope_and_product
+from ldpopt.solve.acceptance.quick_gap import gap_of_slopes, measured_by, slope_and_product
 from ldpopt.solve.certificate.bounds.evidence import CLEAR, SizedGap, is_within
 from ldpopt.solve.certificate.box.slopes import slope_of
 from ldpopt.solve.formulation import Formulation, Region
@@ -71,10 +71,11 @@ def _bound(
     """Return the bound at the level that so many values tell."""
     sloped = slope_and_product(smooth, start, point)
     # An infinite slope makes the product no finite number.
-    if sloped is None or not np.isfinite(sloped[1]).all():
+    if sloped is None or not np.isfinite(sloped.product).all():
         return None
-    slope, product = sloped
-    _level_along(priced, slope, point, formulation.region(start.d), enough)
+    slope, product, swept = sloped
+    region = formulation.region(start.d)
+    _level_along(priced, slope, point, region, enough)
     bound = gap_of_slopes(formulation, start, point, lambda: slope)
     if bound is None:
         return None
@@ -83,7 +84,7 @@ def _bound(
     terms = np.abs(product)
     if not is_within(gap, terms, CLEAR):
         terms = absolute_sum(slope_of(smooth, start, point), point)
-    return SizedGap(gap, terms)
+    return SizedGap(gap, terms, tuple(measured_by(swept, formulation, region)))
 
 
 def _level_along(priced: _Price, slope: Array, point: Array, region: Region, enough: int) -> None:

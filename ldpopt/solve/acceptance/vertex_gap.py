@@ -42,7 +42,7 @@ the root. The leaves have the total T, and bounds f >= 0 or none: these sets are
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,15 @@ from ldpopt.constraints import Constraint
 from ldpopt.constraints.base import Tree
 from ldpopt.constraints.isotonic import ForestOrder, PartialOrder
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.solve.acceptance.quick_gap import Moments, plane_gap, slope_and_product, smallest
+from ldpopt.solve.acceptance.quick_gap import (
+    Moments,
+    has_zeros,
+    measured_by,
+    of_bounds,
+    plane_gap,
+    slope_and_product,
+    smallest,
+)
 from ldpopt.solve.certificate.bounds.evidence import CLEAR, Measured, SizedGap, is_within
 from ldpopt.solve.certificate.box.slopes import slope_of
 from ldpopt.solve.certificate.prices.pooled_gap import structure_of, with_rest
@@ -103,15 +111,19 @@ def vertex_gap(formulation: Formulation, start: FrequencyEstimate, point: Array)
     return None if bound is None else bound(formulation, start, point, structure, region)
 
 
-def _has_zeros(region: Region, d: int) -> bool:
-    """Return whether the lower bounds are f >= 0."""
-    return region.lower_count == d and region.lower_is_zero
-
-
 def _is_covered(constraint: Constraint, d: int) -> bool:
     """Return whether a constraint is an order, a hierarchy or disjoint groups."""
     has_groups = constraint.disjoint_groups(d) is not None
     return constraint.tree is not None or has_groups or constraint.isotonic(d) is not None
+
+
+class _Ordered(NamedTuple):
+    """The gradient g, g·f, the total, and what a sweep has measured on its way."""
+
+    slope: Array
+    rise: Array
+    total: float
+    measured: list[Measured]
 
 
 def _slope_in_order(
@@ -120,16 +132,18 @@ def _slope_in_order(
     f: Array,
     order: ForestOrder | PartialOrder,
     region: Region,
-) -> tuple[Array, Array, float] | None:
-    """Return the gradient g, g·f and the total; None for sets other than those of orders above."""
+) -> _Ordered | None:
+    """Return what the bounds need; None for sets other than those of orders above."""
     total = region.total
-    if order.has_equal_values or not _has_zeros(region, start.d):
+    if order.has_equal_values or not has_zeros(region):
         return None
     sloped = None if total is None or total <= 0 else slope_and_product(formulation.loss, start, f)
     if sloped is None or total is None:
         return None
-    slope, rise = sloped
-    return (slope, rise, total) if np.isfinite(rise).all() else None
+    if not np.isfinite(sloped.product).all():
+        return None
+    measured = measured_by(sloped.swept, formulation, region)
+    return _Ordered(sloped.slope, sloped.product, total, measured)
 
 
 def _forest_gap(
@@ -149,7 +163,7 @@ def _forest_gap(
     parts = _slope_in_order(formulation, start, f, order, region)
     if parts is None:
         return None
-    slope, rise, total = parts
+    slope, rise, total, measured = parts
     d = f.shape[-1]
     slopes = slope.reshape(-1, d)
     if chain is None:
@@ -162,25 +176,17 @@ def _forest_gap(
         if not is_within(gap, np.abs(rise), CLEAR):
             # Sums may have taken the place of the slopes.
             slope = slope_of(formulation.loss, start, f)
-        return SizedGap(gap, _terms(gap, rise, slope, f))
+        return SizedGap(gap, _terms(gap, rise, slope, f), tuple(measured))
     along = np.ascontiguousarray(slopes[:, chain])
     values_along = np.ascontiguousarray(f.reshape(-1, d)[:, chain])
     caps = region.upper[chain] if region.upper_count else None
     gap, product = _chain_gap(along, values_along, caps, rise.reshape(-1), total)
     gap = gap.reshape(rise.shape)
-    measured: tuple[Measured, ...] = ()
     if product is not None:
-        measured = _bounds_of(formulation, region, product.outside.reshape(rise.shape))
+        measured += of_bounds(formulation, region, product.outside.reshape(rise.shape))
         if len(region.tied) == 1:
-            measured += (Measured(region.tied[0], product.steps.reshape(rise.shape)),)
-    return SizedGap(gap, _terms(gap, rise, slope, f), measured)
-
-
-def _bounds_of(formulation: Formulation, region: Region, outside: Array) -> tuple[Measured, ...]:
-    """Return for all bounds of a region what is known of their intersection."""
-    others = [one for one in formulation.constraints if one not in region.tied]
-    d = len(region.lower)
-    return tuple(Measured(one, outside) for one in others if one.total(d) is None)
+            measured.append(Measured(region.tied[0], product.steps.reshape(rise.shape)))
+    return SizedGap(gap, _terms(gap, rise, slope, f), tuple(measured))
 
 
 def _terms(gap: Array, product: Array, slope: Array, f: Array) -> Array:
@@ -226,7 +232,7 @@ def _pairs_gap(
     parts = _slope_in_order(formulation, start, f, order, region)
     if parts is None:
         return None
-    slope, rise, total = parts
+    slope, rise, total, measured = parts
     d = f.shape[-1]
     slopes = slope.reshape(-1, d)
     level = (rise / total).reshape(-1)
@@ -237,7 +243,7 @@ def _pairs_gap(
         lift(slopes[trial], values, near, low[trial], level[trial], *order.values_above)
     # What pairs of unequal values cost is in g·f.
     gap = rise - slope.min(axis=-1) * total
-    return SizedGap(np.maximum(gap, 0.0), np.abs(rise))
+    return SizedGap(np.maximum(gap, 0.0), np.abs(rise), tuple(measured))
 
 
 def _groups_gap(
@@ -248,12 +254,12 @@ def _groups_gap(
     region: Region,
 ) -> SizedGap | None:
     """Return the bound on groups; None for short vectors and other bounds."""
-    if not is_long(start.d) or not _has_zeros(region, start.d):
+    if not is_long(start.d) or not has_zeros(region):
         return None
     sloped = slope_and_product(formulation.loss, start, point)
     if sloped is None:
         return None
-    slope, product = sloped
+    slope, product, _ = sloped
     if not np.isfinite(product).all():
         return None
     from ldpopt.solve.acceptance.group_prices import rises
@@ -267,9 +273,9 @@ def _groups_gap(
     rise, missed, outside = rises(*rows, of_value, totals, groups.number, caps)
     gap = np.maximum(rise, 0.0).reshape(product.shape)
     (member,) = region.tied
-    measured = _bounds_of(formulation, region, outside.reshape(product.shape))
-    measured += (Measured(member, missed.reshape(product.shape)),)
-    return SizedGap(gap, _terms(gap, product, slope, point), measured)
+    measured = of_bounds(formulation, region, outside.reshape(product.shape))
+    measured.append(Measured(member, missed.reshape(product.shape)))
+    return SizedGap(gap, _terms(gap, product, slope, point), tuple(measured))
 
 
 def _hierarchy_gap(
@@ -282,14 +288,15 @@ def _hierarchy_gap(
     """Return the bound on a hierarchy, in terms of its leaves."""
     total = tree.root_total
     is_free = not region.lower_count
-    if total is None or region.upper_count or not (is_free or _has_zeros(region, start.d)):
+    if total is None or region.upper_count or not (is_free or has_zeros(region)):
         return None
     sloped = slope_and_product(formulation.loss, start, point)
     if sloped is None:
         return None
-    slope, rise = sloped
+    slope, rise, swept = sloped
     if not np.isfinite(rise).all():
         return None
+    measured = tuple(measured_by(swept, formulation, region))
     from ldpopt.solve.certificate.prices.tree_prices import add_from_above, moments_of_leaves
 
     d = start.d
@@ -301,7 +308,8 @@ def _hierarchy_gap(
     of_leaves = add_from_above(*rows, nodes.above, is_leaf).T
     lowest, whole, size = of_leaves.reshape(3, *point.shape[:-1])
     if not is_free:
-        return SizedGap(np.asarray(np.maximum(rise - lowest * total, 0.0)), np.abs(rise))
+        gap = np.asarray(np.maximum(rise - lowest * total, 0.0))
+        return SizedGap(gap, np.abs(rise), measured)
     # The nodes above the leaves bend the loss too, which is left out.
     modulus = smallest(formulation.loss.curvature(start))
     if modulus <= 0:
@@ -313,7 +321,7 @@ def _hierarchy_gap(
     # What the nodes of the point differ from the sums of their leaves, at their slopes.
     beside = rise - (moments.along + moments.mean * moments.size)
     bound = plane_gap(moments, leaves, modulus, total)
-    return SizedGap(np.asarray(bound.gap + beside), bound.terms)
+    return SizedGap(np.asarray(bound.gap + beside), bound.terms, measured)
 
 
 _BOUNDS: Mapping[type, Callable[..., SizedGap | None]] = {

@@ -57,9 +57,11 @@ NEAR = 1e-9
 
 def evidence(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Evidence:
     """Return the gap, and the way to the multipliers."""
-    result = long_bound(formulation, start, point)
+    quick = long_bound(formulation, start, point)
     reason = ""
-    if result is None:
+    if quick is not None:
+        result = quick.bound
+    else:
         model = Model.of(formulation, start, point)
         result = model.bound()
         if np.isinf(result.gap).any():
@@ -88,7 +90,7 @@ def bound(
     No other multipliers are tried once the gap is at most ``enough``.
     """
     quick = long_bound(formulation, start, point)
-    return Model.of(formulation, start, point).bound(enough) if quick is None else quick
+    return Model.of(formulation, start, point).bound(enough) if quick is None else quick.bound
 
 
 def _explanation(

@@ -104,13 +104,18 @@ def sums(formula: Formula, f: Array, ends: tuple[float, float], bounds: Box) -> 
     return Sums(terms, size, error, size if are_distances else mass, moment, 0.0, 0.0)
 
 
-def slopes(formula: Formula, f: Array) -> tuple[Array, float]:
-    """Return the slopes g of one vector, for any kind but LOGARITHMS, and g·f as computed."""
+def slopes(formula: Formula, f: Array) -> tuple[Array, float, float, float]:
+    """Return the slopes g of one vector, for any kind but LOGARITHMS.
+
+    Three numbers follow, as computed: g·f, Σ f, and the smallest value or 0, whichever is lower.
+    """
     result = np.empty(len(f))
-    lane = np.zeros(BLOCK)
-    _SLOPES[formula.kind](*_vectors(formula, f), formula.numbers, result, lane)
+    lanes = np.zeros((3, BLOCK))
+    _SLOPES[formula.kind](*_vectors(formula, f), formula.numbers, result, lanes)
     with np.errstate(over="ignore", invalid="ignore"):
-        return result, float(np.sum(lane))
+        product, size = (float(np.sum(lane)) for lane in lanes[:2])
+    # A comparison passes over what is no number; a sum does not.
+    return result, product, size, size if math.isnan(size) else float(np.min(lanes[2]))
 
 
 def stake(formula: Formula, f: Array) -> tuple[float, float]:
@@ -274,9 +279,12 @@ def _write_slopes(
     second: Array,
     numbers: Numbers,
     result: Array,
-    lane: Array,
+    lanes: Array,
 ) -> None:
-    """Write the slope of each value, and add its products to a lane."""
+    """Write the slope of each value; add its products and values, and keep the lowest, in lanes."""
+    products = lanes[0]
+    size = lanes[1]
+    lowest = lanes[2]
     for start in range(0, len(f), BLOCK):
         count = min(BLOCK, len(f) - start)
         values = f[start : start + count]
@@ -284,9 +292,12 @@ def _write_slopes(
         seconds = second[start : start + count]
         written = result[start : start + count]
         for k in range(count):
-            slope = _slope(kind, values[k], firsts[k], seconds[k], numbers)
+            x = values[k]
+            slope = _slope(kind, x, firsts[k], seconds[k], numbers)
             written[k] = slope
-            lane[k] += slope * values[k]
+            products[k] += slope * x
+            size[k] += x
+            lowest[k] = x if x < lowest[k] else lowest[k]
 
 
 @compiled
@@ -425,9 +436,9 @@ def _slopes_of(kind: int) -> Callable[..., None]:
 
     @compiled
     def sweep(
-        f: Array, first: Array, second: Array, numbers: Numbers, result: Array, lane: Array
+        f: Array, first: Array, second: Array, numbers: Numbers, result: Array, lanes: Array
     ) -> None:
-        _write_slopes(kind, f, first, second, numbers, result, lane)
+        _write_slopes(kind, f, first, second, numbers, result, lanes)
 
     return sweep
 

@@ -7,6 +7,8 @@ and so is every gap that is more than rounding: it has further multipliers.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,7 +32,27 @@ from ldpopt.solve.formulation import Formulation
 Array = NDArray[np.float64]
 
 
-def long_bound(formulation: Formulation, start: FrequencyEstimate, point: Array) -> Bound | None:
+class LongBound(NamedTuple):
+    """A bound, and what its sweeps have seen of f.
+
+    Attributes
+    ----------
+    bound
+        Multiplier, gap and terms.
+    size
+        Σ f, shape (...).
+    outside
+        How far a value is outside the bounds, shape (...); None where these differ between values.
+    """
+
+    bound: Bound
+    size: Array
+    outside: Array | None
+
+
+def long_bound(
+    formulation: Formulation, start: FrequencyEstimate, point: Array
+) -> LongBound | None:
     """Return gaps that are rounding; None for short vectors, other losses, and larger gaps.
 
     Parameters
@@ -52,7 +74,14 @@ def long_bound(formulation: Formulation, start: FrequencyEstimate, point: Array)
         if proof is None:
             return None
         proofs.append(proof)
-    return Bound(*(np.reshape(column, shape) for column in zip(*proofs, strict=True)))
+    *bound, size, smallest, largest = (
+        np.reshape(column, shape) for column in zip(*proofs, strict=True)
+    )
+    outside = None
+    if all(len(end) == 1 for end in bounds):
+        farthest = np.maximum(bounds.lower - smallest, largest - bounds.upper)
+        outside = np.asarray(np.maximum(farthest, 0.0)).reshape(shape)
+    return LongBound(Bound(*bound), size, outside)
 
 
 def least_stake(formulation: Formulation, start: FrequencyEstimate, point: Array) -> float | None:
@@ -91,8 +120,8 @@ def _of_trial(
     bounds: Box,
     limits: Box,
     total: float | None,
-) -> tuple[float, float, float] | None:
-    """Return multiplier, gap and terms of one trial."""
+) -> tuple[float, float, float, float, float, float] | None:
+    """Return multiplier, gap, terms, sum, smallest and largest value of one trial."""
     # Both import numba.
     from ldpopt.solve.certificate.box import box_kernels
     from ldpopt.solve.certificate.box.formulas import Point, formula_of
@@ -115,4 +144,4 @@ def _of_trial(
     # NaN, as of the sums of an infinite slope, is no number that proves anything.
     if not (np.isfinite(sums.terms) and is_enough(gap, mu, excess, limit)):
         return None
-    return float(mu), float(gap), float(sums.terms)
+    return float(mu), float(gap), float(sums.terms), float(sums.size), *ends

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +14,27 @@ from ldpopt.losses import Loss
 Array = NDArray[np.float64]
 
 
+class Swept(NamedTuple):
+    """What one sweep over a long vector f knows.
+
+    Attributes
+    ----------
+    slope
+        The gradient g, in an array that may be written to.
+    product
+        g·f.
+    size
+        Σ f.
+    lowest
+        The smallest value where it is negative, 0 elsewhere, and NaN where a value is.
+    """
+
+    slope: Array
+    product: float
+    size: float
+    lowest: float
+
+
 def slope_of(loss: Loss, start: FrequencyEstimate, point: Array) -> Array:
     """Return the gradient of a loss at f of shape (..., d), in an array that may be written to.
 
@@ -19,7 +42,7 @@ def slope_of(loss: Loss, start: FrequencyEstimate, point: Array) -> Array:
     knows take one compiled sweep, with the same roundings.
     """
     swept = swept_slope(loss, start, point)
-    return plain_slope(loss, start, point) if swept is None else swept[0]
+    return plain_slope(loss, start, point) if swept is None else swept.slope
 
 
 def plain_slope(loss: Loss, start: FrequencyEstimate, point: Array) -> Array:
@@ -30,8 +53,8 @@ def plain_slope(loss: Loss, start: FrequencyEstimate, point: Array) -> Array:
     return slope if is_usual else np.require(slope, np.float64, ["C", "W"])
 
 
-def swept_slope(loss: Loss, start: FrequencyEstimate, point: Array) -> tuple[Array, float] | None:
-    """Return the gradient g at one long vector f, and g·f, from one compiled sweep.
+def swept_slope(loss: Loss, start: FrequencyEstimate, point: Array) -> Swept | None:
+    """Return the gradient at one long vector, and sums over it, from one compiled sweep.
 
     None for short vectors, several, other losses, and near an end of the loss's domain.
     """
@@ -48,7 +71,7 @@ def swept_slope(loss: Loss, start: FrequencyEstimate, point: Array) -> tuple[Arr
     formula = formula_of(leaf, Point(start, point))
     if formula is None or formula.kind == LOGARITHMS:
         return None
-    slope, product = slopes(formula, point)
+    slope, product, size, lowest = slopes(formula, point)
     if weight != 1:
         slope *= weight
-    return slope, weight * product
+    return Swept(slope, weight * product, size, lowest)
