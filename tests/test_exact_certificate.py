@@ -31,7 +31,7 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.noise import Noise
 from ldpopt.oracles import GRR, OUE, SUE
 from ldpopt.solve.certificate.exact import box as exact_box
-from ldpopt.solve.certificate.exact import enclosed_price, exact_price
+from ldpopt.solve.certificate.exact import enclosed_price, exact_price, likelihoods
 from ldpopt.solve.certificate.exact import rows as exact_rows
 from ldpopt.solve.certificate.exact.enclosures import enclosure
 from ldpopt.solve.certificate.exact.rationals import integers, rounded_up
@@ -852,6 +852,52 @@ def test_without_a_total_the_divergence_is_least_at_a_share_of_the_reference():
     assert result.minimiser.tolist() == [0.5 / math.e, 2.0 / math.e]
 
 
+def of_its_own_each(formulation, start, point, region):
+    places = np.arange(len(point))
+    return likelihoods._Kinds(places, [1] * len(point), places)
+
+
+@pytest.mark.parametrize("kind", ["binomial", "multinomial", "divergence"])
+@pytest.mark.parametrize("where", ["simplex", "caps", "no total"])
+@pytest.mark.parametrize("moved", [0.0, 1e-3, -1e-3])
+def test_values_that_agree_are_calculated_once_and_count_as_often_as_they_are(
+    kind, where, moved, monkeypatch
+):
+    """Some agree in their counts alone, and not in their bounds, or not at the point."""
+    flint = pytest.importorskip("flint")
+    counts = np.array([30, 80, 80, 30, 30, 150, 80, 30, 30, 30])
+    if kind == "multinomial":
+        start = GRR(3.0, 10).estimate(counts, counts.sum())
+    else:
+        start = OUE(3.0, 10).estimate(counts, 600)
+    loss = {
+        "binomial": losses.BinomialMLE(),
+        "multinomial": losses.MultinomialMLE(),
+        "divergence": losses.KullbackLeibler(),
+    }[kind]
+    caps = np.where(np.arange(10) % 3, 0.9, 0.04)
+    boxes = {"simplex": NonNegative(), "caps": Bounds(0.0, caps), "no total": Bounds(0.0, 0.5)}
+    box = boxes[where]
+    sets = [box] if where == "no total" else [box, SumsTo(1.0)]
+    problem = ldpopt.Problem(loss, sets)
+    start = FrequencyEstimate(np.abs(start.frequencies)) if kind == "divergence" else start
+    point = problem.minimise(start)
+    point[4] += moved * (point[4] > 0)
+    together = ldpopt.certify(problem, start, point, exact=True)
+    kinds = likelihoods._kinds(problem, start, point, problem.region(10))
+    assert len(kinds.places) < 8
+    assert sum(kinds.counts) == 10
+    monkeypatch.setattr(likelihoods, "_kinds", of_its_own_each)
+    apart = ldpopt.certify(problem, start, point, exact=True)
+    assert_allclose(together.gap, apart.gap, rtol=1e-12)
+    assert_allclose(together.distance, apart.distance, rtol=1e-12)
+    assert together.violation == apart.violation
+    assert (together.minimiser is None) == (apart.minimiser is None)
+    if apart.minimiser is not None:
+        assert together.minimiser.tolist() == apart.minimiser.tolist()
+    assert flint.ctx.prec == 53
+
+
 def test_an_enclosure_is_as_wide_as_the_responses_leave_it():
     flint = pytest.importorskip("flint")
 
@@ -859,7 +905,7 @@ def test_an_enclosure_is_as_wide_as_the_responses_leave_it():
         return flint.arb(1) if mu < 0.25 else flint.arb(0)
 
     bounds = np.array([-np.inf]), np.array([np.inf])
-    result = enclosure([jump], np.array([0.625]), *bounds, 0.5, 0.0, flint)
+    result = enclosure([jump], np.array([0.625]), *bounds, [1], 0.5, 0.0, flint)
     # At the price the response is anything from 0 to 1.
     assert (result.distance, result.minimiser) == (0.625, None)
     assert "one nearest double" in result.reason
@@ -875,7 +921,9 @@ def test_where_rounding_hides_the_price_it_is_enclosed_from_both_sides():
         one = flint.arb(1, 2.0**-120)
         # The prices beside it are 2^-112 of the last bracket away, whose ends are up to 16.
         for point in (1.5 * 2.0**-108, -1.5 * 2.0**-108):
-            result = enclosure([lambda mu: one - mu], np.array([point]), *bounds, 0.0, 0.0, flint)
+            result = enclosure(
+                [lambda mu: one - mu], np.array([point]), *bounds, [1], 0.0, 0.0, flint
+            )
             assert abs(point) <= result.distance <= 4 * abs(point)
     finally:
         flint.ctx.prec = before
@@ -898,7 +946,7 @@ def test_a_price_is_enclosed_however_far_the_first_one_is(of_price, total, price
     before = flint.ctx.prec
     flint.ctx.prec = 160
     try:
-        result = enclosure([of_price], np.array([0.0]), *bounds, total, price, flint)
+        result = enclosure([of_price], np.array([0.0]), *bounds, [1], total, price, flint)
     finally:
         flint.ctx.prec = before
     assert result.minimiser.tolist() == [total]

@@ -10,6 +10,7 @@ are balls that contain the true ones, whatever is rounded.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -61,6 +62,7 @@ def enclosure(
     point: Array,
     lower: Array,
     upper: Array,
+    counts: Sequence[int],
     total: float | None,
     price: float,
     flint: Any,
@@ -73,6 +75,8 @@ def enclosure(
         Of each value; None of a value that must be 0.
     point, lower, upper
         The vector and the bounds, shape (d,).
+    counts
+        How often each value counts in the total.
     total
         The sum of the frequencies, None if it is free.
     price
@@ -90,7 +94,11 @@ def enclosure(
     lowest = highest = flint.arb(0)
     if total is not None:
         limit = ball_of(total, flint)
-        ends = _bracket(lambda mu: sum(answers(mu), -limit), price, flint)
+
+        def excess(mu: Any) -> Any:
+            return sum(map(operator.mul, counts, answers(mu)), -limit)
+
+        ends = _bracket(excess, price, flint)
         if ends is None:
             return UNKNOWN
         lowest, highest = (end.price for end in ends)
@@ -196,7 +204,7 @@ def _first_bracket(at: Callable[[Any], _End | None], start: Any) -> tuple[_End, 
 
 def ball_of(value: float, flint: Any) -> Any:
     """Return a double as a ball without a radius."""
-    return flint.arb(flint.fmpq(*float(value).as_integer_ratio()))
+    return flint.arb(float(value))
 
 
 def _quotient(number: Any) -> tuple[int, int]:
