@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
-from ldpopt.constraints import Custom, Linear, Near, NonNegative, Smooth, SumsTo, TopSet
+from ldpopt.constraints import Bounds, Custom, Linear, Near, NonNegative, Smooth, SumsTo, TopSet
 from ldpopt.errors import InvalidInputError, LdpoptWarning
 from ldpopt.expressions import with_squares_in_units
 from ldpopt.losses import GaussianMLE, GroupNorm, KLTo, KullbackLeibler, L1To, LeastSquares
@@ -530,9 +530,9 @@ def test_usual_frequencies_are_a_part_of_the_total(constraints, size):
 
 
 def test_few_small_values_have_a_unit_of_their_own():
-    # Of seven values 2⁻¹⁰ is below 2⁻⁶/d; of a hundred it is a usual frequency.
-    assert (unit_of_size(2.0**-10, 7), unit_of_size(1.5 * 2.0**-10, 7)) == (2.0**-10, 2.0**-10)
-    assert (unit_of_size(2.0**-10, 100), unit_of_size(0.0, 7), unit_of_size(0.5, 7)) == (1, 1, 1)
+    # Of seven values 2⁻⁴ is below 2⁻¹/d; of ten it is a usual frequency.
+    assert (unit_of_size(2.0**-4, 7), unit_of_size(1.5 * 2.0**-10, 7)) == (2.0**-4, 2.0**-10)
+    assert (unit_of_size(2.0**-4, 10), unit_of_size(0.0, 7), unit_of_size(0.5, 7)) == (1, 1, 1)
 
 
 @pytest.mark.parametrize("exponent", [-154, -157, -160])
@@ -545,3 +545,14 @@ def test_totals_whose_squares_vanish_are_no_error(exponent):
         solution = problem.solve([0.5 * total, 0.3 * total, 0.25 * total])
     assert np.isfinite(solution.frequencies).all()
     assert_allclose(solution.frequencies.sum(), total, rtol=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-5, 1e-4, 2e-4, 1e-3, 1.0])
+def test_a_price_on_a_norm_beside_loose_bounds_is_certified_in_any_unit(unit):
+    """The largest number is a bound: solvers see the squares of frequencies a tenth as large."""
+    rng = np.random.default_rng(2)
+    raw = np.where(np.arange(12) % 3, 1.2, 0.0) + 5e-4 * rng.standard_normal(12)
+    loss = LeastSquares() + 0.0086 * unit * GroupNorm([[1, 4, 6, 9, 11]])
+    upper = np.where(np.arange(12) % 2, np.inf, 15.0) * unit
+    solution = Problem(loss, [Bounds(upper=upper), NonNegative()]).solve(unit * raw)
+    assert solution.status is Status.OPTIMAL

@@ -33,8 +33,9 @@ _FARTHEST = 1000.0
 _STEPS = 200
 
 # Largest frequencies down to this are taken as they are, in units of the uniform frequency 1/d. Of
-# d frequencies that sum to 1 the largest is at least 1 such unit.
-_SMALL = 2.0**-6
+# d frequencies that sum to 1 the largest is at least 1 such unit. Solvers stop at gaps that are
+# small beside 1, and a loss has the size of squares: that of values far below 1 would be lost.
+_SMALL = 2.0**-1
 
 
 def unit_of_size(size: float, d: int) -> float:
