@@ -104,14 +104,13 @@ def test_the_third_sweep_chooses_what_is_open(kind, mu, steepest):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_first_two_sweeps_may_look_at_one_block_of_several(kind):
-    """Of three blocks, of which the last is short, every second one has the first and the last."""
-    case = case_of(kind)
-    counted = case.counted.copy()
-    counted[BLOCK : 2 * BLOCK] = 0.0
-    normal = np.nan_to_num(case.normal)
-    sums = (counted.sum(), counted @ case.slope, counted @ normal)
-    assert_allclose(kernels.means(*case[:4], 2), sums, rtol=1e-12)
-    off = normal - 0.3
-    expected = (np.sum(counted * off * (case.slope - 0.2)), np.sum(counted * off**2))
-    assert_allclose(kernels.products(*case[:4], 0.2, 0.3, 2), expected, rtol=1e-11)
+def test_parts_of_the_third_sweep_add_up(kind):
+    """The lowest slope is in the second of three parts."""
+    case = case_of(kind, BLOCK + 5)
+    levels = (0.2, 0.3, 0.7)
+    cuts = (slice(0, 100), slice(100, BLOCK + 9), slice(BLOCK + 9, D))
+    parts = []
+    for cut in cuts:
+        rule = case.rule.at(lambda values, cut=cut: values[cut])
+        parts.append(kernels.turned(rule, *(array[cut] for array in case[1:4]), levels))
+    assert_allclose(kernels.added(parts), kernels.turned(*case[:4], levels), rtol=1e-11)

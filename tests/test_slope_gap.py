@@ -8,8 +8,9 @@ from ldpopt import FrequencyEstimate, Problem, losses
 from ldpopt.closed_form import parts, rows
 from ldpopt.constraints import Bounds, Linear, Monotone, Near, NonNegative, SumsTo
 from ldpopt.solve.acceptance.judge import judge
+from ldpopt.solve.acceptance.slope_gap import _BLOCK as BLOCK
+from ldpopt.solve.acceptance.slope_gap import _EVERY as EVERY
 from ldpopt.solve.acceptance.slope_gap import slope_gap
-from ldpopt.solve.certificate.bounds.kernels import BLOCK
 from ldpopt.solve.certificate.polyhedra import polyhedron
 from ldpopt.solve.plan import Outcome
 from ldpopt.solve.status import Status
@@ -51,6 +52,8 @@ def raw(request, monkeypatch):
     if request.param == "short":
         return RAW
     monkeypatch.setattr(rows, "_LONG", 0)
+    # Of a vector in parts the sums must be those of all.
+    monkeypatch.setattr(parts, "_PART", 5)
     return RAW[0]
 
 
@@ -167,8 +170,8 @@ def test_values_at_zero_add_their_reference_to_a_divergence(scale, raw):
 
 @pytest.mark.parametrize("value", [1e-3, -1e-3])
 def test_where_a_divergence_is_infinite_the_ball_measures_its_violation_itself(value, monkeypatch):
-    # Of the parts of a vector the last one has zeros alone.
-    monkeypatch.setattr(parts, "_PART", 4)
+    # Of two parts of a vector the first has a zero too, and the last has zeros alone.
+    monkeypatch.setattr(parts, "_PART", 8)
     f = SPARSE.copy()
     # A reference of 0 has no value above it, and none is below 0.
     f[4] = value
@@ -253,11 +256,12 @@ def test_a_point_outside_its_ball_is_not_optimal(ball, further):
         assert is_optimal or "is violated by" in judgement.reason
 
 
-@pytest.mark.parametrize("where", ["looked at", "left out"])
-def test_the_values_that_tell_a_price_may_be_in_any_block(where):
+@pytest.mark.parametrize("blocks", [3, 2 * EVERY + 3])
+@pytest.mark.parametrize("block", [0, 1, EVERY, 2 * EVERY + 2])
+def test_the_values_that_tell_a_price_may_be_in_any_block(blocks, block):
     """Of a long vector only two values are free, in a block that is looked at first or is not."""
-    d = 3 * BLOCK
-    first = 0 if where == "looked at" else BLOCK
+    d = blocks * BLOCK
+    first = min(block, blocks - 1) * BLOCK
     target = np.full(d, -1.0)
     target[first : first + 2] = 0.4, 0.5
     # All but the first of the two share .3.

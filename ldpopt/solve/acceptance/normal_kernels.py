@@ -5,17 +5,19 @@ each sweep anew: that takes less time than to write it and to read it back. A va
 height h above its lower bound, or by nothing where n is open.
 
 The first two sweeps find a multiplier, and a part of the values is enough for them: at a minimum it
-follows from any two values that no bound holds. The third one bounds the gap, whatever it is.
+follows from any two values that no bound holds. The third one bounds the gap, whatever it is, and
+may take the values in parts, whose sums are ``added``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.compiling import compiled
+from ldpopt.closed_form.compiling import compiled, inlined
 from ldpopt.closed_form.rows import locked_vector
 from ldpopt.solve.certificate.bounds.kernels import BLOCK, operands
 
@@ -28,6 +30,9 @@ GIVEN = 3  # r times a sign; open where it is NaN
 LOGARITHM = 4  # r, that of x and the reference; open where it is NaN
 
 _UNBOUNDED = np.full(1, np.inf)
+
+# level, middle and μ of the third sweep.
+Levels = tuple[float, float, float]
 
 
 class Rule(NamedTuple):
@@ -53,9 +58,15 @@ class Rule(NamedTuple):
     near: float
     factor: float
 
+    def at(self, pick: Callable[[Array], Array]) -> Rule:
+        """Return the rule of some of the values, which a function picks from an array of all."""
+        weights = pick(self.weights) if self.step else self.weights
+        return self._replace(reference=pick(self.reference), weights=weights)
+
 
 # A choice between two numbers is written so that it compiles to one instruction for several values,
 # and a kind is chosen once for all values: the compiler copies ``_normal`` to where it is called.
+# The third sweep, which takes the most time, is compiled for each kind alone.
 
 
 @compiled
@@ -86,10 +97,10 @@ class Means(NamedTuple):
     normals: float
 
 
-def means(rule: Rule, slope: Array, f: Array, height: Array, every: int = 1) -> Means:
-    """Return the sums of the first sweep over one block of so many; arrays have shape (d,)."""
+def means(rule: Rule, slope: Array, f: Array, height: Array) -> Means:
+    """Return the sums of the first sweep; arrays have shape (d,)."""
     lanes = np.zeros((3, BLOCK))
-    _add_means(rule, slope, f, height, every, lanes)
+    _add_means(rule, slope, f, height, lanes)
     return Means(*lanes.sum(axis=1).tolist())
 
 
@@ -100,11 +111,10 @@ def products(
     height: Array,
     level: float,
     middle: float,
-    every: int = 1,
 ) -> tuple[float, float]:
-    """Return Σ h (n - middle)(g - level) and Σ h (n - middle)² over one block of so many."""
+    """Return Σ h (n - middle)(g - level) and Σ h (n - middle)²."""
     lanes = np.zeros((2, BLOCK))
-    _add_products(rule, slope, f, height, level, middle, every, lanes)
+    _add_products(rule, slope, f, height, level, middle, lanes)
     along, squares = lanes.sum(axis=1).tolist()
     return along, squares
 
@@ -133,26 +143,30 @@ class Turned(NamedTuple):
     apart: float
 
 
-def turned(
-    rule: Rule, slope: Array, f: Array, height: Array, levels: tuple[float, float, float]
-) -> Turned:
+def turned(rule: Rule, slope: Array, f: Array, height: Array, levels: Levels) -> Turned:
     """Return the sums of the third sweep, for level, middle and μ; an open n is within its weight.
 
     It is the number that makes t zero where μ > 0, and opposes the slope where μ is 0.
     """
     lanes = np.zeros((7, BLOCK))
     lanes[0] = np.inf
-    _add_turned(rule, slope, f, height, levels, lanes)
+    _TURNED[rule.kind](rule, slope, f, height, levels, lanes)
     return Turned(float(lanes[0].min()), *lanes[1:].sum(axis=1).tolist())
 
 
+def added(parts: Sequence[Turned]) -> Turned:
+    """Return the sums of the third sweep over the values of several."""
+    sums = [sum(column) for column in zip(*parts, strict=True)]
+    return Turned(min(part.lowest for part in parts), *sums[1:])
+
+
 @compiled
-def _add_means(rule: Rule, slope: Array, f: Array, height: Array, every: int, lanes: Array) -> None:
+def _add_means(rule: Rule, slope: Array, f: Array, height: Array, lanes: Array) -> None:
     kind, reference, weights, step, near, factor = rule
     mass = lanes[0]
     slopes = lanes[1]
     normals = lanes[2]
-    for start in range(0, len(f), BLOCK * every):
+    for start in range(0, len(f), BLOCK):
         count = min(BLOCK, len(f) - start)
         x = f[start : start + count]
         g = slope[start : start + count]
@@ -176,13 +190,12 @@ def _add_products(
     height: Array,
     level: float,
     middle: float,
-    every: int,
     lanes: Array,
 ) -> None:
     kind, reference, weights, step, near, factor = rule
     along = lanes[0]
     squares = lanes[1]
-    for start in range(0, len(f), BLOCK * every):
+    for start in range(0, len(f), BLOCK):
         count = min(BLOCK, len(f) - start)
         x = f[start : start + count]
         g = slope[start : start + count]
@@ -197,16 +210,18 @@ def _add_products(
             squares[k] += weight * off * off
 
 
-@compiled
+@inlined
 def _add_turned(
+    kind: int,
     rule: Rule,
     slope: Array,
     f: Array,
     height: Array,
-    levels: tuple[float, float, float],
+    levels: Levels,
     lanes: Array,
 ) -> None:
-    kind, reference, weights, step, near, factor = rule
+    """Add the sums of the third sweep of a kind that is constant where this is copied to."""
+    _, reference, weights, step, near, factor = rule
     lowest = lanes[0]
     rise = lanes[1]
     along = lanes[2]
@@ -224,11 +239,15 @@ def _add_turned(
         w = weights[start * step : start * step + count]
         h = height[start : start + count]
         for k in range(count):
-            n = _normal(kind, x[k], r[k], w[k], near, factor)
             left = g[k] - level
             wanted = middle - left * per_slope
-            wanted = wanted if wanted < w[k] else w[k]
-            wanted = wanted if wanted > -w[k] else -w[k]
+            weight = 1.0
+            # Where no number is too large, a comparison would take as long as a sum.
+            if kind == ONE_NORM:
+                weight = w[k]
+                wanted = wanted if wanted < weight else weight
+                wanted = wanted if wanted > -weight else -weight
+            n = _normal(kind, x[k], r[k], weight, near, factor)
             n = n if n == n else wanted
             t = left + mu * (n - middle)
             lowest[k] = t if t < lowest[k] else lowest[k]
@@ -240,4 +259,21 @@ def _add_turned(
             size[k] += abs(n * h[k])
             terms[k] += abs(g[k] * x[k])
             mass[k] += h[k]
-            apart[k] += w[k] * abs(x[k] - r[k]) if kind == ONE_NORM else 0.0
+            if kind == ONE_NORM:
+                apart[k] += weight * abs(x[k] - r[k])
+
+
+def _turned_of(kind: int) -> Callable[..., None]:
+    """Return the third sweep for one kind, compiled when it is used first."""
+
+    @compiled
+    def sweep(
+        rule: Rule, slope: Array, f: Array, height: Array, levels: Levels, lanes: Array
+    ) -> None:
+        _add_turned(kind, rule, slope, f, height, levels, lanes)
+
+    return sweep
+
+
+_KINDS = (ONE_NORM, TWO_NORM, GIVEN, LOGARITHM)
+_TURNED: Mapping[int, Callable[..., None]] = {kind: _turned_of(kind) for kind in _KINDS}

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from ldpopt.closed_form.parts import absolute_sum, parts_of
 from ldpopt.closed_form.rows import is_long, locked_vector
 from ldpopt.constraints import Constraint
+from ldpopt.constraints.base import Ball
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.acceptance.quick_gap import inner, measured_by, totals_alone
 from ldpopt.solve.certificate.bounds.dual import EPS
@@ -36,13 +37,14 @@ from ldpopt.solve.certificate.prices.normals import Normal, log_ratios, normal_o
 from ldpopt.solve.formulation import Formulation
 
 if TYPE_CHECKING:
-    from ldpopt.solve.acceptance.normal_kernels import Rule, Turned
+    from ldpopt.solve.acceptance.normal_kernels import Levels, Rule, Turned
 
 Array = NDArray[np.float64]
 
 # One block of so many of a long vector is looked at first, to find μ, and so many values to find
 # what is nearly equal.
 _EVERY = 16
+_BLOCK = 256
 _SOME = 4096
 
 # Distance to the reference, relative to the largest value, below which a value counts as equal to
@@ -202,18 +204,98 @@ def _price(along: Array, squares: Array, is_equation: bool) -> Array:
     return np.where(squares > 0, -along / np.where(squares > 0, squares, 1.0), 0.0)
 
 
-class _LongFacing(NamedTuple):
-    """As ``_Facing``, of one long vector.
+# What a sweep is over: of an array of d values, some or all of them.
+Pick = Callable[[Array], Array]
 
-    The slack follows from what the third sweep adds up, and from open numbers of n, which a
-    function returns for the values of a slice. So does by how much f violates the set, if
-    ``violation`` is not None.
+
+class _Swept(NamedTuple):
+    """What the third sweep adds up, what bounds n·(s - f), and by how much f violates the set.
+
+    The violation is None where the set may count it in another way.
     """
 
-    rule: Rule
-    slack: Callable[[Turned, Callable[[slice], Array]], float]
+    turned: Turned
+    slack: float
+    violation: float | None
+
+
+class _LongFacing(Protocol):
+    """As ``_Facing``, of one long vector."""
+
+    @property
+    def is_equation(self) -> bool:
+        """Whether μ may have either sign."""
+
+    def rule(self, pick: Pick) -> Rule:
+        """Return how the normal is computed at some values."""
+
+    def swept(self, slope: Array, f: Array, above: Array, levels: Levels) -> _Swept:
+        """Return what the third sweep gives."""
+
+
+class _OneRule(NamedTuple):
+    """A row, or a ball in a norm: one sweep, and what follows from its sums."""
+
+    whole: Rule
+    slack: Callable[[Turned], float]
+    violation: Callable[[Turned], float] | None
     is_equation: bool = False
-    violation: Callable[[Turned], float] | None = None
+
+    def rule(self, pick: Pick) -> Rule:
+        """Return how the normal is computed at some values."""
+        return self.whole.at(pick)
+
+    def swept(self, slope: Array, f: Array, above: Array, levels: Levels) -> _Swept:
+        """Return what one sweep gives."""
+        from ldpopt.solve.acceptance import normal_kernels
+
+        turned = normal_kernels.turned(self.whole, slope, f, above, levels)
+        violation = None if self.violation is None else self.violation(turned)
+        return _Swept(turned, self.slack(turned), violation)
+
+
+class _Divergence(NamedTuple):
+    """A ball in the divergence.
+
+    Its logarithms are computed part by part and used while they are in the processor's caches: an
+    array of all of them would be written and read back.
+    """
+
+    ball: Ball
+    f: Array
+    is_equation: bool = False
+
+    def rule(self, pick: Pick) -> Rule:
+        """Return how the normal is computed at some values."""
+        from ldpopt.solve.acceptance import normal_kernels
+
+        logs, _ = log_ratios(pick(self.f), pick(self.ball.reference))
+        return normal_kernels.rule(normal_kernels.LOGARITHM, logs, 1.0)
+
+    def swept(self, slope: Array, f: Array, above: Array, levels: Levels) -> _Swept:
+        """Return what a sweep gives whose slack is R - Σ r + Σ (r exp(n) - f) - Σ (n - 1) f."""
+        from ldpopt.solve.acceptance import normal_kernels
+
+        level, middle, mu = levels
+        sums = []
+        slack = self.ball.radius
+        size = 0.0
+        are_zeros = True
+        for _, (g, x, r, h) in parts_of(slope, f, self.ball.reference, above):
+            logs, are_numbers = log_ratios(x, r)
+            rule = normal_kernels.rule(normal_kernels.LOGARITHM, logs, 1.0)
+            sums.append(normal_kernels.turned(rule, g, x, h, levels))
+            size += float(r.sum())
+            # Where n is the logarithm of f/r, r exp(n) is f.
+            if not are_numbers:
+                is_open = np.isnan(logs)
+                chosen = middle - (g[is_open] - level) / (mu or 1.0)
+                slack += _further(chosen, x[is_open], r[is_open])
+                are_zeros &= not x[is_open].any()
+        turned = normal_kernels.added(sums)
+        # A value of 0 adds its reference to the distance, and the others have logarithms.
+        violation = turned.along + size - self.ball.radius if are_zeros else None
+        return _Swept(turned, slack - size - turned.along, violation)
 
 
 def _long_facing(cut: Constraint, f: Array, some: Array) -> _LongFacing:
@@ -226,61 +308,55 @@ def _long_facing(cut: Constraint, f: Array, some: Array) -> _LongFacing:
         rule = normal_kernels.rule(normal_kernels.GIVEN, row.coefficients, float(row.sign))
         beyond = row.violation
         violation = None if beyond is None else lambda _: float(beyond)
-        return _LongFacing(rule, lambda *_: float(row.distance), row.is_equation, violation)
-    reference = ball.reference
+        return _OneRule(rule, lambda _: float(row.distance), violation, row.is_equation)
     if ball.norm == "kl":
-        normal, are_numbers, are_zeros, size = log_ratios(f, reference)
-
-        def slack(turned: Turned, chosen: Callable[[slice], Array]) -> float:
-            further = 0.0 if are_numbers else _further(normal, f, reference, chosen)
-            return ball.radius - size + further - turned.along
-
-        # A value of 0 adds its reference to the distance, and the others have logarithms.
-        excess = (lambda turned: turned.along + size - ball.radius) if are_zeros else None
-        rule = normal_kernels.rule(normal_kernels.LOGARITHM, normal, 1.0)
-        return _LongFacing(rule, slack, violation=excess)
+        return _Divergence(ball, f)
     if ball.norm == 2:
-        return _facing_two_norm(reference, ball.radius)
+        return _facing_two_norm(ball.reference, ball.radius)
     near = _EQUAL * max(some.max(), -some.min())
     weights = np.ones(1) if ball.weights is None else ball.weights
-    return _LongFacing(
-        normal_kernels.rule(normal_kernels.ONE_NORM, reference, 1.0, weights, near),
-        lambda turned, _: ball.radius - turned.along,
-        violation=lambda turned: turned.apart - ball.radius,
+    return _OneRule(
+        normal_kernels.rule(normal_kernels.ONE_NORM, ball.reference, 1.0, weights, near),
+        lambda turned: ball.radius - turned.along,
+        lambda turned: turned.apart - ball.radius,
     )
 
 
-def _facing_two_norm(reference: Array, radius: float) -> _LongFacing:
+def _facing_two_norm(reference: Array, radius: float) -> _OneRule:
     """Return the normal (f - r)/radius, so that no sweep has to find the norm of f - r first."""
     from ldpopt.solve.acceptance import normal_kernels
 
     per_radius = 1.0 / radius if radius > 0 else 0.0
 
-    def slack(turned: Turned, _: Callable[[slice], Array]) -> float:
+    def slack(turned: Turned) -> float:
         # The slack is radius ‖n‖ - n·(f - r).
         along = turned.along
         return math.sqrt(radius * along) - along
 
     rule = normal_kernels.rule(normal_kernels.TWO_NORM, reference, per_radius)
     excess = (lambda turned: math.sqrt(radius * turned.along) - radius) if radius > 0 else None
-    return _LongFacing(rule, slack, violation=excess)
+    return _OneRule(rule, slack, excess)
 
 
-def _further(normal: Array, f: Array, reference: Array, chosen: Callable[[slice], Array]) -> float:
-    """Return Σ r exp(n) - f over the values where the normal n of a divergence is open.
+def _further(normal: Array, f: Array, reference: Array) -> float:
+    """Return Σ r exp(n) - f over values where the normal n of a divergence is open."""
+    # Where r is 0, f can only be 0, and n may be so large that its exponential is infinite.
+    is_held = reference == 0
+    gained = np.where(is_held, 0.0, reference * np.exp(np.where(is_held, 0.0, normal)))
+    return float(np.sum(gained - f))
 
-    Elsewhere n is the logarithm of f/r, and the difference is 0.
-    """
-    result = 0.0
-    for part, (n, value, r) in parts_of(normal, f, reference):
-        is_open = np.isnan(n)
-        if not is_open.any():
-            continue
-        # Where r is 0, f can only be 0, and n may be so large that its exponential is infinite.
-        at = r[is_open]
-        gained = np.where(at == 0, 0.0, at * np.exp(np.where(at == 0, 0.0, chosen(part)[is_open])))
-        result += float(np.sum(gained - value[is_open]))
-    return result
+
+def _all_of(values: Array) -> Array:
+    return values
+
+
+def _some_of(values: Array) -> Array:
+    """Return one block of so many of a long vector."""
+    stride = _EVERY * _BLOCK
+    count = len(values) // stride
+    if count == 0:
+        return values[:_BLOCK]
+    return locked_vector(values[: count * stride].reshape(count, stride)[:, :_BLOCK])
 
 
 def _gap_of_long(
@@ -299,9 +375,9 @@ def _gap_of_long(
     # One kind of array, for which the sweeps are compiled once.
     slope, f, above = map(locked_vector, (slope, f, above))
     # The few values that no bound holds may all be among the others.
-    for some, every in ((f[:_SOME], _EVERY), (f, 1)):
+    for some, pick in ((f[:_SOME], _some_of), (f, _all_of)):
         facing = _long_facing(cut, f, some)
-        bound = _bound_of_long(cut, totals, facing, slope, f, above, left, every)
+        bound = _bound_of_long(cut, totals, facing, slope, f, above, left, pick)
         if bound is None or is_within(bound.gap, bound.terms, CLEAR):
             break
     return bound
@@ -315,31 +391,36 @@ def _bound_of_long(
     f: Array,
     above: Array,
     left: float,
-    every: int,
+    pick: Pick,
 ) -> SizedGap | None:
-    """Return the bound for the μ that follows from one block of so many."""
-    from ldpopt.solve.acceptance import normal_kernels
-
+    """Return the bound for the μ that follows from the values that are picked."""
     # What is infinite or no number in a part of the values is so in the sums over all.
     with np.errstate(over="ignore", invalid="ignore"):
-        sums = normal_kernels.means(facing.rule, slope, f, above, every)
-        mass = max(sums.mass, np.finfo(np.float64).tiny)
-        level = sums.slopes / mass
-        middle = sums.normals / mass
-        products = normal_kernels.products(facing.rule, slope, f, above, level, middle, every)
-        along, squares = (np.asarray(product) for product in products)
-        mu = float(_price(along, squares, facing.is_equation))
-        turned = normal_kernels.turned(facing.rule, slope, f, above, (level, middle, mu))
+        levels = _levels(facing, pick, pick(slope), pick(f), pick(above))
+        turned, slack, violation = facing.swept(slope, f, above, levels)
         if not np.isfinite(turned.terms):
             return None
-        slack = facing.slack(turned, lambda part: middle - (slope[part] - level) / (mu or 1.0))
+        level, middle, mu = levels
         paid = mu * slack
         paid += abs(mu) * _roundings(len(f)) * turned.size
         excess = turned.mass - left
         gap = turned.rise - turned.lowest * left + paid + (level + mu * middle) * excess
     bound = _sized(np.asarray(gap), np.asarray(turned.terms))
     measured = [Measured(one, np.abs(np.asarray(excess))) for one in totals]
-    if facing.violation is not None:
-        beyond = np.asarray(np.maximum(facing.violation(turned), 0.0))
-        measured.append(Measured(cut, beyond))
+    if violation is not None:
+        measured.append(Measured(cut, np.asarray(max(violation, 0.0))))
     return bound._replace(measured=tuple(measured))
+
+
+def _levels(facing: _LongFacing, pick: Pick, slope: Array, f: Array, above: Array) -> Levels:
+    """Return the means of g and n by weight, and μ, of the values that are picked."""
+    from ldpopt.solve.acceptance import normal_kernels
+
+    rule = facing.rule(pick)
+    sums = normal_kernels.means(rule, slope, f, above)
+    mass = max(sums.mass, np.finfo(np.float64).tiny)
+    level = sums.slopes / mass
+    middle = sums.normals / mass
+    products = normal_kernels.products(rule, slope, f, above, level, middle)
+    along, squares = (np.asarray(product) for product in products)
+    return level, middle, float(_price(along, squares, facing.is_equation))

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.parts import parts_of
 from ldpopt.constraints.base import Ball
 from ldpopt.solve.certificate.bounds.dual import EPS, sum_with_error
 from ldpopt.solve.formulation import Formulation
@@ -73,43 +72,20 @@ def normal_of(ball: Ball, f: Array, near: float) -> Normal:
     return Normal(np.log(ratio), is_open, np.inf)
 
 
-class LogRatios(NamedTuple):
-    """The normal of a divergence at a long vector.
+def log_ratios(f: Array, reference: Array) -> tuple[Array, bool]:
+    """Return the normal of a divergence at values of a long vector, and whether it is open nowhere.
 
-    Attributes
-    ----------
-    vector
-        log(f/r), NaN where that is no number.
-    are_numbers, are_zeros
-        Whether all are numbers, and whether f is 0 at all others.
-    size
-        Σ r.
+    It is NaN where it is open.
     """
-
-    vector: Array
-    are_numbers: bool
-    are_zeros: bool
-    size: float
-
-
-def log_ratios(f: Array, reference: Array) -> LogRatios:
-    """Return the normal of a divergence at a long vector."""
-    result = np.empty(f.shape)
-    are_numbers = True
-    are_zeros = True
-    size = 0.0
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        for _, (logs, value, r) in parts_of(result, f, reference):
-            size += float(r.sum())
-            np.divide(value, r, out=logs)
-            np.log(logs, out=logs)
-            is_finite = np.isfinite(logs)
-            # Rarely: a choice between two arrays takes as long as four logarithms.
-            if not is_finite.all():
-                logs[~is_finite] = np.nan
-                are_numbers = False
-                are_zeros &= not value[~is_finite].any()
-    return LogRatios(result, are_numbers, are_zeros, size)
+        logs = f / reference
+        np.log(logs, out=logs)
+    is_finite = np.isfinite(logs)
+    # Rarely: a choice between two arrays takes as long as four logarithms.
+    are_numbers = bool(is_finite.all())
+    if not are_numbers:
+        logs[~is_finite] = np.nan
+    return logs, are_numbers
 
 
 class Slack(NamedTuple):
