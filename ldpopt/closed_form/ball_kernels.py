@@ -14,7 +14,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.compiling import compiled
+from ldpopt.closed_form.compiling import compiled, entry
 
 Array = NDArray[np.float64]
 # Row, weights and reference; for deviations their weights k too, and the lower and upper bounds.
@@ -239,7 +239,7 @@ def _multipliers(
     return price, mu, is_near and abs(look[1] - radius) <= 1e3 * _EXACT * radius
 
 
-@compiled
+@entry("result")
 def divergence_rows(
     rows: Array,
     weights: Array,
@@ -314,7 +314,7 @@ def _low_start(data: Data) -> tuple[float, float]:
     return _LOW_PRICE * slope / cost, 0.0
 
 
-@compiled
+@entry("result")
 def deviation_rows(
     rows: Array,
     weights: Array,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.compiling import compiled
+from ldpopt.closed_form.compiling import compiled, entry
 
 Array = NDArray[np.float64]
 
@@ -124,7 +124,7 @@ def _shared(f: Array, lower: Array, upper: Array, rest: float) -> None:
         f[v] += part if is_free else 0.0
 
 
-@compiled
+@entry("result")
 def clip_rows(
     rows: Array,
     share: Array,

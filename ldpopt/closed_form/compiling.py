@@ -7,10 +7,14 @@ that holds a function, and of no other file, so that each function and all that 
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numba
+
+from ldpopt.closed_form.rows import locked
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -26,6 +30,36 @@ def compiled(function: Function) -> Function:
     except RuntimeError:  # no place to write
         result = numba.njit(**options)(function)
     return cast("Function", result)
+
+
+def entry(*writes: str) -> Callable[[Function], Function]:
+    """Return a decorator for compiled functions that Python calls with arrays of several kinds.
+
+    Parameters
+    ----------
+    writes
+        The names of the arrays that the function writes to.
+
+    Notes
+    -----
+    Numba compiles for each mix of arrays that may be written to and arrays that may not, as those
+    of estimates are: that takes half a second each. Here all that are only read are passed as
+    arrays that nobody may write to, and no other mix is left. Compiled code cannot call such
+    functions.
+    """
+
+    def decorated(function: Function) -> Function:
+        inner = compiled(function)
+        reads = [name not in writes for name in inspect.signature(function).parameters]
+
+        @functools.wraps(function)
+        def call(*arguments: Any) -> Any:
+            pairs = zip(arguments, reads, strict=True)
+            return inner(*(locked(one) if is_read else one for one, is_read in pairs))
+
+        return cast("Function", call)
+
+    return decorated
 
 
 def inlined(function: Function) -> Function:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.rows import locked
+
 Index = NDArray[np.int64]
 Narrow = NDArray[np.integer]
 
@@ -45,7 +47,8 @@ def from_above(parents: Index) -> FromAbove:
         return FromAbove(narrow(nodes), above, _leaves(above), is_as_numbered=True)
     from ldpopt.closed_form.tree_kernels import breadth_first  # imports numba
 
-    labels, above = map(narrow, breadth_first(parents))
+    # Other compiled code calls it too, with parents that nobody may write to.
+    labels, above = map(narrow, breadth_first(locked(parents)))
     return FromAbove(labels, above, _leaves(above), is_as_numbered=False)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.compiling import compiled
+from ldpopt.closed_form.compiling import compiled, entry
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -231,7 +231,7 @@ def _send(above: Index, below: Index, block: Index, excess: Array, level: Index)
     return flow
 
 
-@compiled
+@entry("excess", "result")
 def flows(excess: Array, f: Array, above: Index, below: Index, result: Array) -> None:
     """Write what edges between equal values carry upward from excesses to deficits, by trial.
 
@@ -260,7 +260,7 @@ def flows(excess: Array, f: Array, above: Index, below: Index, result: Array) ->
             result[trial, chosen[number]] = sent[number]
 
 
-@compiled
+@entry("slope")
 def lift(
     slope: Array,
     f: Array,
@@ -330,7 +330,7 @@ def lift(
         slope[members[lowers[pair]]] += flow[pair]
 
 
-@compiled
+@entry("result")
 def pooled_rows(
     rows: Array, weights: Array, above: Index, below: Index, parts: Index, result: Array
 ) -> None:

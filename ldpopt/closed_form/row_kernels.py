@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.compiling import compiled
+from ldpopt.closed_form.compiling import compiled, entry
 
 Array = NDArray[np.float64]
 
@@ -172,7 +172,7 @@ def fill_row(
     return False
 
 
-@compiled
+@entry("result")
 def fill_rows(
     rows: Array,
     slope: float,

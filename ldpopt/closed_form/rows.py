@@ -7,6 +7,8 @@ solved by little else.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -61,15 +63,23 @@ def falling(values: Array) -> Array:
     return np.sort(values, axis=-1)[..., ::-1]
 
 
+def locked(value: Any) -> Any:
+    """Return a view of an array that nobody may write to; anything else as it is."""
+    if not isinstance(value, np.ndarray) or not value.flags.writeable:
+        return value
+    view = value.view()
+    view.flags.writeable = False
+    return view
+
+
 def locked_rows(values: Array) -> Array:
     """Return vectors in one piece as rows of a table that cannot be written to.
 
     Compiled code is compiled for each kind of array, and some estimates cannot be written to. It
     reads the bytes of any array in the order of this machine.
     """
-    rows = np.ascontiguousarray(values, dtype=np.float64).reshape(-1, values.shape[-1]).view()
-    rows.flags.writeable = False
-    return rows
+    rows = np.ascontiguousarray(values, dtype=np.float64).reshape(-1, values.shape[-1])
+    return np.asarray(locked(rows))
 
 
 def locked_vector(values: Array) -> Array:

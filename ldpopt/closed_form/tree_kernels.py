@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.compiling import compiled, inlined
+from ldpopt.closed_form.compiling import compiled, entry, inlined
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -114,7 +114,7 @@ def _without_top(
     return rest
 
 
-@compiled
+@entry()
 def pool(f: Array, weights: Array, parents: Index, lower: Array, upper: Array) -> Array:
     """Return the nearest rows to f (trials, d) in which no node is above its parent.
 
@@ -194,7 +194,7 @@ def _absorb(
         heap[node] = _meld(rest, heap[top], value, child, sibling)
 
 
-@compiled
+@entry()
 def pool_chain(f: Array, weights: Array, lower: Array, upper: Array) -> Array:
     """Return ``pool`` of a chain whose first value is the highest, ten times as fast.
 
@@ -235,7 +235,7 @@ def pool_chain(f: Array, weights: Array, lower: Array, upper: Array) -> Array:
     return result
 
 
-@compiled
+@entry()
 def bounds_on_forest(lower: Array, upper: Array, parents: Index) -> tuple[Array, Array]:
     """Return what the order makes of bounds (d,): none is above the same bound of the parent."""
     order, above = breadth_first(parents)
@@ -253,7 +253,7 @@ def bounds_on_forest(lower: Array, upper: Array, parents: Index) -> tuple[Array,
     return low, high
 
 
-@compiled
+@entry()
 def lowest_above(above: Index, below: Index, size: int) -> tuple[Index, bool]:
     """Return the lowest of the nodes above each node, -1 without one, and if all are on its way up.
 
@@ -322,7 +322,7 @@ def _intervals(parents: Index, order: Index) -> tuple[Index, Index]:
     return begin, sizes
 
 
-@compiled
+@entry()
 def split(slopes: Array, low: Array, high: Array, parents: Index) -> NDArray[np.bool_]:
     """Return which nodes end up above the middle of their intervals, for rows (trials, nodes).
 
@@ -357,7 +357,7 @@ def split(slopes: Array, low: Array, high: Array, parents: Index) -> NDArray[np.
 # --- hierarchies ----------------------------------------------------------------------------------
 
 
-@compiled
+@entry()
 def two_passes(
     f: Array,
     weights: Array,
@@ -483,7 +483,7 @@ def _downwards(
     return has_new_zero
 
 
-@compiled
+@entry()
 def scaled_tree(
     logarithms: Array, parents: Index, has_total: bool, total: float
 ) -> tuple[Array, NDArray[np.bool_]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.compiling import compiled
+from ldpopt.closed_form.compiling import compiled, entry
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -57,7 +57,7 @@ def averages(densities: Array, masses: Array, first: Index, last: Index, start: 
     return result
 
 
-@compiled
+@entry("result")
 def add_products(left: Array, right: Array, result: Array) -> None:
     """Add the product of two matrices to a third one.
 

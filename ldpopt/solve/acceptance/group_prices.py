@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.compiling import compiled
+from ldpopt.closed_form.compiling import compiled, entry
 
 Array = NDArray[np.float64]
 # Without a sign: compiled code looks at each index that has one, as it may count from the end.
@@ -15,7 +15,7 @@ Index = NDArray[np.uint64]
 _LANES = 256
 
 
-@compiled
+@entry()
 def rises(
     slope: Array, f: Array, group: Index, totals: Array, stated: int, caps: Array
 ) -> tuple[Array, Array, Array]:

@@ -304,7 +304,8 @@ def _hierarchy_gap(
     is_leaf = nodes.is_leaf
     rows = (slope.reshape(-1, d), point.reshape(-1, d))
     if not nodes.is_as_numbered:
-        rows = (rows[0][:, nodes.labels], rows[1][:, nodes.labels])
+        # Rows one after the other: indexing two axes would put columns so.
+        rows = (np.take(rows[0], nodes.labels, axis=1), np.take(rows[1], nodes.labels, axis=1))
     of_leaves = add_from_above(*rows, nodes.above, is_leaf).T
     lowest, whole, size = of_leaves.reshape(3, *point.shape[:-1])
     if not is_free:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.compiling import compiled, inlined
+from ldpopt.closed_form.compiling import compiled, entry, inlined
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -40,7 +40,7 @@ def running_pulls(residual: Array, signs: Array, limit: Array, pulls: Array) -> 
             pulls[trial, i] = pull
 
 
-@compiled
+@entry("slope")
 def add_pulls(
     slope: Array, f: Array, price: float, lower: Array, upper: Array, enough: int
 ) -> None:

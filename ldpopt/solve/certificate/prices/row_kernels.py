@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.compiling import compiled
+from ldpopt.closed_form.compiling import compiled, entry
 
 Array = NDArray[np.float64]
 
@@ -66,7 +66,7 @@ def left_over(
     return normal, moment, largest
 
 
-@compiled
+@entry()
 def sums_of_rows(rows: Array, f: Array) -> tuple[Array, Array]:
     """Return the rows' products with a vector, and the sums of their terms' sizes."""
     m, d = rows.shape

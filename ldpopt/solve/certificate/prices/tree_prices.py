@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.compiling import compiled
+from ldpopt.closed_form.compiling import compiled, entry
 from ldpopt.closed_form.forests import FromAbove
 from ldpopt.solve.certificate.bounds.dual import EPS
 
@@ -25,7 +25,7 @@ _TIED = 1e-12
 _BEGINNING = 1024
 
 
-@compiled
+@entry()
 def flows(slope: Array, order: Index, above: Index, sign: int) -> tuple[Array, Array]:
     """Return the multiplier of each row and what each value receives from below.
 
@@ -59,7 +59,7 @@ def flows(slope: Array, order: Index, above: Index, sign: int) -> tuple[Array, A
     return passed, received
 
 
-@compiled
+@entry()
 def chain_prices(slope: Array, f: Array, level: Array, chain: Index) -> tuple[Array, Array, Array]:
     """Return the price of each value, what it may be wrong by, and what the rows cost.
 
@@ -101,7 +101,7 @@ def chain_prices(slope: Array, f: Array, level: Array, chain: Index) -> tuple[Ar
     return price, error, cost
 
 
-@compiled
+@entry()
 def tree_multipliers(
     slope: Array, f: Array, is_held: NDArray[np.bool_], order: Index, above: Index
 ) -> tuple[Array, Array]:
@@ -222,7 +222,7 @@ def _lowest_from_leaves(slope: Array, above: Index, best: Array) -> float:
     return float(best[0])
 
 
-@compiled
+@entry("slope")
 def add_from_above(slope: Array, f: Array, above: Index, is_leaf: NDArray[np.bool_]) -> Array:
     """Turn slopes into their sums from the root to each node; return three numbers of the leaves.
 
@@ -259,7 +259,7 @@ def add_from_above(slope: Array, f: Array, above: Index, is_leaf: NDArray[np.boo
     return result
 
 
-@compiled
+@entry()
 def moments_of_leaves(slope: Array, f: Array, is_leaf: NDArray[np.bool_], mean: Array) -> Array:
     """Return Σ g, Σ g f and Σ g² over the leaves with slopes above their mean, (trials, 3).
 
@@ -425,7 +425,7 @@ def smallest_product(slope: Array, f: Array, caps: Array, total: float, enough: 
     return Product(*_smallest_products(slope, f, caps, total, enough))
 
 
-@compiled
+@entry()
 def _smallest_products(
     slope: Array, f: Array, caps: Array, total: float, enough: Array
 ) -> tuple[Array, Array, Array]:
