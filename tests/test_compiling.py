@@ -6,7 +6,7 @@ from numba import TypingError
 from numpy.testing import assert_array_equal
 
 from ldpopt.closed_form import compiling
-from ldpopt.closed_form.rows import locked
+from ldpopt.closed_form.rows import locked_view
 
 
 def double(values, result):
@@ -17,21 +17,21 @@ def double(values, result):
 @pytest.fixture
 def dispatchers(monkeypatch):
     """What numba makes of functions, in the order in which they are compiled."""
-    made = []
+    dispatchers = []
     compiled = compiling.compiled
 
     def noted(function):
-        made.append(compiled(function))
-        return made[-1]
+        dispatchers.append(compiled(function))
+        return dispatchers[-1]
 
     monkeypatch.setattr(compiling, "compiled", noted)
-    return made
+    return dispatchers
 
 
 def test_arrays_of_estimates_and_new_ones_are_compiled_for_once(dispatchers):
     function = compiling.entry("result")(double)
     values = np.arange(3.0)
-    for given in (values, locked(values)):
+    for given in (values, locked_view(values)):
         result = np.empty(3)
         function(given, result)
         assert_array_equal(result, [0.0, 2.0, 4.0])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from ldpopt.closed_form.rows import locked
+from ldpopt.closed_form.rows import locked_view
 from ldpopt.solve.acceptance import normal_kernels as kernels
 from ldpopt.solve.certificate.bounds.kernels import BLOCK
 
@@ -44,7 +44,7 @@ def case_of(kind, steepest=None):
     if steepest is not None:
         slope[steepest] = -20.0
         f[steepest] = reference[steepest] + 1.0
-    slope, f, height = map(locked, (slope, f, height))
+    slope, f, height = map(locked_view, (slope, f, height))
     away = f - reference
     if kind == kernels.ONE_NORM:
         normal = np.where(away > 0, weights, -weights)

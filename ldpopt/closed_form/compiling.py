@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 import numba
 
-from ldpopt.closed_form.rows import locked
+from ldpopt.closed_form.rows import locked_view
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -55,7 +55,7 @@ def entry(*writes: str) -> Callable[[Function], Function]:
         @functools.wraps(function)
         def call(*arguments: Any) -> Any:
             pairs = zip(arguments, reads, strict=True)
-            return inner(*(locked(one) if is_read else one for one, is_read in pairs))
+            return inner(*(locked_view(one) if is_read else one for one, is_read in pairs))
 
         return cast("Function", call)
 

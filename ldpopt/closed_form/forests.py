@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.rows import locked
+from ldpopt.closed_form.rows import locked_view
 
 Index = NDArray[np.int64]
 Narrow = NDArray[np.integer]
@@ -48,7 +48,7 @@ def from_above(parents: Index) -> FromAbove:
     from ldpopt.closed_form.tree_kernels import breadth_first  # imports numba
 
     # Other compiled code calls it too, with parents that nobody may write to.
-    labels, above = map(narrow, breadth_first(locked(parents)))
+    labels, above = map(narrow, breadth_first(locked_view(parents)))
     return FromAbove(labels, above, _leaves(above), is_as_numbered=False)
 
 

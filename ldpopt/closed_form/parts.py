@@ -32,6 +32,11 @@ def parts_of(*arrays: Any) -> Iterator[tuple[slice, list[Any]]]:
         yield part, [array if array.shape[-1] == 1 else array[..., part] for array in arrays]
 
 
+def longest_part(d: int) -> int:
+    """Return how many of d values are taken together at most."""
+    return min(d, _PART)
+
+
 def collapsed(array: Array) -> Array:
     """Return an array with one value on its last axis if all values there are one in memory."""
     return array[..., :1] if array.strides[-1] == 0 else array

@@ -63,7 +63,7 @@ def falling(values: Array) -> Array:
     return np.sort(values, axis=-1)[..., ::-1]
 
 
-def locked(value: Any) -> Any:
+def locked_view(value: Any) -> Any:
     """Return a view of an array that nobody may write to; anything else as it is."""
     if not isinstance(value, np.ndarray) or not value.flags.writeable:
         return value
@@ -79,7 +79,7 @@ def locked_rows(values: Array) -> Array:
     reads the bytes of any array in the order of this machine.
     """
     rows = np.ascontiguousarray(values, dtype=np.float64).reshape(-1, values.shape[-1])
-    return np.asarray(locked(rows))
+    return np.asarray(locked_view(rows))
 
 
 def locked_vector(values: Array) -> Array:

@@ -70,6 +70,11 @@ class Ball:
     norm: Norm
     weights: Array | None = None
 
+    @cached_property
+    def size(self) -> float:
+        """Σ r."""
+        return float(self.reference.sum())
+
 
 class Row(NamedTuple):
     """lower <= a·f <= upper with coefficients a of shape (d,).

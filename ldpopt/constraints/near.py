@@ -25,6 +25,7 @@ from ldpopt.constraints.base import (
 )
 from ldpopt.errors import InvalidInputError
 from ldpopt.expressions import in_uniform_units
+from ldpopt.immutable import derived_property
 from ldpopt.printable import counted, latex_number
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class Near(Constraint):
         validate.one_per_value("weights", checked, len(self.reference))
         return checked
 
-    @property
+    @derived_property
     def ball(self) -> Ball | None:
         """The ball; None with the largest deviation as norm, whose ball is a box."""
         if self.norm == np.inf:

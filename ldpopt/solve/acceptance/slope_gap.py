@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.parts import absolute_sum, parts_of
+from ldpopt.closed_form.parts import absolute_sum, longest_part, parts_of
 from ldpopt.closed_form.rows import is_long, locked_vector
 from ldpopt.constraints import Constraint
 from ldpopt.constraints.base import Ball
@@ -43,7 +43,7 @@ Array = NDArray[np.float64]
 
 # One block of so many of a long vector is looked at first, to find μ, and so many values to find
 # what is nearly equal.
-_EVERY = 16
+_EVERY = 64
 _BLOCK = 256
 _SOME = 4096
 
@@ -278,14 +278,15 @@ class _Divergence(NamedTuple):
 
         level, middle, mu = levels
         sums = []
+        # New memory for each part would take as long as its logarithms.
+        into = np.empty(longest_part(len(f)))
         slack = self.ball.radius
-        size = 0.0
+        size = self.ball.size
         are_zeros = True
         for _, (g, x, r, h) in parts_of(slope, f, self.ball.reference, above):
-            logs, are_numbers = log_ratios(x, r)
+            logs, are_numbers = log_ratios(x, r, into[: len(x)])
             rule = normal_kernels.rule(normal_kernels.LOGARITHM, logs, 1.0)
             sums.append(normal_kernels.turned(rule, g, x, h, levels))
-            size += float(r.sum())
             # Where n is the logarithm of f/r, r exp(n) is f.
             if not are_numbers:
                 is_open = np.isnan(logs)

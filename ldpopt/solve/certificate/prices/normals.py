@@ -72,13 +72,13 @@ def normal_of(ball: Ball, f: Array, near: float) -> Normal:
     return Normal(np.log(ratio), is_open, np.inf)
 
 
-def log_ratios(f: Array, reference: Array) -> tuple[Array, bool]:
+def log_ratios(f: Array, reference: Array, into: Array | None = None) -> tuple[Array, bool]:
     """Return the normal of a divergence at values of a long vector, and whether it is open nowhere.
 
-    It is NaN where it is open.
+    It is NaN where it is open. It is written into another array of its length if one is given.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        logs = f / reference
+        logs = np.divide(f, reference, out=into)
         np.log(logs, out=logs)
     is_finite = np.isfinite(logs)
     # Rarely: a choice between two arrays takes as long as four logarithms.
@@ -127,7 +127,7 @@ def plain_slack(ball: Ball, normal: Normal, vector: Array, f: Array) -> Array:
     reference = ball.reference
     if ball.norm != "kl":
         return np.asarray(ball.radius - _inner(vector, f) + _inner(vector, reference))
-    gained = f.sum(axis=-1) - reference.sum()
+    gained = f.sum(axis=-1) - ball.size
     if normal.is_open.any():
         # Where r is 0, f can only be 0, and n may be so large that its exponential is infinite.
         is_held = reference == 0

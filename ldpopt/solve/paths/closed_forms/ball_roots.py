@@ -155,7 +155,7 @@ def _of_divergence(
     total = rest.total(estimate.d)
     assert separable is not None
     assert total is not None
-    held = float(ball.reference.sum())
+    held = ball.size
     radius = ball.radius * (1 - _SLACK)
     rows = locked_rows(np.asarray(loss.data(estimate)[0]))
     result = np.zeros(rows.shape)

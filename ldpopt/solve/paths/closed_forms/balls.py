@@ -83,7 +83,7 @@ def _as_ball(constraint: Constraint, total: float | None) -> _Ball | None:
         return _Ball(_SquaresTo(reference), radius * radius / 2)
     # The divergence of the constraint has the term Σ r - Σ f too, which a total fixes.
     if total is not None and reference.any():
-        return _Ball(KLTo(reference), radius + total - float(reference.sum()))
+        return _Ball(KLTo(reference), radius + total - ball.size)
     return None
 
 
