@@ -277,7 +277,9 @@ def _downward(above: Index, below: Index, size: int) -> tuple[Index, Index]:
     for edge in range(len(above)):
         starts[above[edge] + 1] += 1
         missing[below[edge]] += 1
-    starts = np.cumsum(starts)
+    # Loops: numpy's functions for them would take seconds to compile.
+    for node in range(size):
+        starts[node + 1] += starts[node]
     place = starts[:-1].copy()
     children = np.empty(len(above), np.int64)
     for edge in range(len(above)):
@@ -285,9 +287,11 @@ def _downward(above: Index, below: Index, size: int) -> tuple[Index, Index]:
         place[above[edge]] += 1
     lowest = np.full(size, -1)
     order = np.empty(size, np.int64)
-    roots = np.flatnonzero(missing == 0)
-    last = len(roots)
-    order[:last] = roots
+    last = 0
+    for node in range(size):
+        if missing[node] == 0:
+            order[last] = node
+            last += 1
     for first in range(size):
         node = order[first]
         # A node follows once all above it have: the last of them is its lowest.
