@@ -22,7 +22,9 @@ from ldpopt.constraints import (
     SumsTo,
     TopSet,
     Unimodal,
+    custom,
 )
+from ldpopt.constraints.custom import StatedConstraint
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.losses import Huber, LeastAbsolute, LeastSquares
 from tests.tolerances import CERTIFIED, SOLVER, SUM
@@ -97,6 +99,32 @@ def name(constraint):
 def test_the_violation_is_the_one_by_hand(constraint, violation):
     constraint.validate_for(4)
     assert_allclose(constraint.violation(F), violation, rtol=0, atol=SUM)
+
+
+@pytest.mark.parametrize(
+    ("form", "distances", "looks"),
+    [
+        (lambda f: 0.5 * f[0] <= 0.1, [0.2, 0.3, 0.6], 1),
+        # Slopes of 2 f_0, of which the last is above 1.
+        (lambda f: cp.square(f[0]) <= 0.01, [0.15 / 0.8, 0.24 / 1.0, 0.63], 3),
+    ],
+    ids=["affine", "curved"],
+)
+def test_slopes_are_computed_once_where_they_are_the_same_everywhere(
+    form, distances, looks, monkeypatch
+):
+    slopes_of = custom.slopes_of
+    expressions = []
+
+    def noted(expression, variable):
+        expressions.append(expression)
+        return slopes_of(expression, variable)
+
+    monkeypatch.setattr(custom, "slopes_of", noted)
+    stated = StatedConstraint(Custom(form), 2, {})
+    points = np.array([[0.4, 0.6], [0.5, 0.5], [0.8, 0.2]])
+    assert_allclose(stated.violation(points), distances, rtol=1e-12)
+    assert len(expressions) == looks
 
 
 @pytest.mark.parametrize(("constraint", "violation"), BY_HAND, ids=name)

@@ -213,7 +213,7 @@ class StatedConstraint(Constraint):
     is_cvxpy = True
     _adjusts = False
     # What cvxpy built is seen by no one else, but for the parameters, whose values are kept.
-    _kept = frozenset({"_variable", "_forms", "_numeric", "_values", "_parameters"})
+    _kept = frozenset({"_variable", "_forms", "_numeric", "_measures", "_values", "_parameters"})
 
     def __init__(self, source: Custom, d: int, values: Mapping[int, Any]) -> None:
         import cvxpy as cp
@@ -233,6 +233,7 @@ class StatedConstraint(Constraint):
         for parameter, value in zip(self._parameters, self._values, strict=True):
             numbers[parameter.id] = cp.Constant(value)
         self._numeric = tuple(substituted(form, numbers) for form in self._forms)
+        self._measures = tuple(_Measure(form, self._variable) for form in self._numeric)
 
     @property
     def forms(self) -> tuple[cp.Constraint, ...]:
@@ -287,16 +288,29 @@ class StatedConstraint(Constraint):
     def _violation_at(self, f: Array) -> float:
         """Return ``violation`` of one vector, to which the variable is set."""
         self._variable.save_value(f)
-        sizes = [0.0]
-        for form in self._numeric:
-            # NaN: a function is not defined at the point.
-            with np.errstate(all="ignore"):
-                measured = np.nan_to_num(form.violation(), nan=np.inf)
-            sizes += [self._distance(form, measured), outside_domain(form)]
-        return max(sizes)
+        return max((measure.violation() for measure in self._measures), default=0.0)
 
-    def _distance(self, form: cp.Constraint, measured: Array) -> float:
-        """Return by how much frequencies have to change, in sum, until a form may be met.
+    def __repr__(self) -> str:
+        return repr(self.source)
+
+
+class _Measure:
+    """What a form without parameters measures at the value of its variable."""
+
+    def __init__(self, form: cp.Constraint, variable: cp.Variable) -> None:
+        self._form = form
+        self._variable = variable
+        self._steepest_everywhere: Array | None = None
+
+    def violation(self) -> float:
+        """Return the violation, or the distance from a function's domain, at least 0."""
+        # NaN: a function is not defined at the point.
+        with np.errstate(all="ignore"):
+            measured = np.nan_to_num(self._form.violation(), nan=np.inf)
+        return max(0.0, self._distance(measured), outside_domain(self._form))
+
+    def _distance(self, measured: Array) -> float:
+        """Return by how much frequencies have to change, in sum, until the form may be met.
 
         A convex g is above its tangent at f, so f is no nearer to g <= 0 than g over its largest
         slope. Steep slopes take nothing away, since the way may be longer.
@@ -304,18 +318,28 @@ class StatedConstraint(Constraint):
         numbers = np.ravel(measured, order="F")
         largest = float(np.max(numbers))
         # Mostly nothing is violated, and cones measure a distance.
-        if not 0 < largest < np.inf or _is_cone(form):
+        if not 0 < largest < np.inf or _is_cone(self._form):
             return largest
-        slopes = slopes_of(form.expr, self._variable)
-        if slopes is None:
+        steepest = self._steepest()
+        if steepest is None:
             return largest
-        steepest = abs(slopes).max(axis=0).toarray().ravel()
         violated = numbers > 0
         with np.errstate(divide="ignore"):
             return float(np.max(numbers[violated] / np.minimum(steepest[violated], 1.0)))
 
-    def __repr__(self) -> str:
-        return repr(self.source)
+    def _steepest(self) -> Array | None:
+        """Return the largest slope of each number at the value of the variable, None if unknown."""
+        if self._steepest_everywhere is not None:
+            return self._steepest_everywhere
+        expression = self._form.expr
+        slopes = slopes_of(expression, self._variable)
+        if slopes is None:
+            return None
+        steepest: Array = abs(slopes).max(axis=0).toarray().ravel()
+        # Slopes take cvxpy milliseconds, and each vector of a stack asks for them.
+        if expression.is_affine():
+            self._steepest_everywhere = steepest
+        return steepest
 
 
 def _is_cone(form: cp.Constraint) -> bool:
