@@ -94,6 +94,7 @@ def test_a_seed_that_leaks_in_its_lowest_bit_is_found_in_sorted_files():
         ({"oracle": OUE(1.0, 8)}, "belong together"),
         ({"oracle": OUE(1.0, 8), "values": (0, 8)}, "two distinct values below 8"),
         ({"oracle": OUE(1.0, 8), "values": (1, 1)}, "two distinct values below 8"),
+        ({"oracle": OUE(1.0, 8), "values": (0, -1)}, "a value must be at least 0, got -1"),
         ({"epsilon": 0}, "epsilon"),
     ],
 )

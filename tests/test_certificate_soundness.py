@@ -729,6 +729,17 @@ def test_the_rise_of_separate_values_is_above_the_exact_one(curved, rise):
         check_rise_of_separate_values(seed, curved, rise)
 
 
+@pytest.mark.parametrize("rise", [by_numpy, by_kernel])
+@pytest.mark.parametrize(("lower", "upper"), [(0.25, 1.0), (-1.0, 0.25), (0.25, 0.25)])
+def test_a_value_at_its_end_rises_by_nothing_however_steep(lower, upper, rise):
+    # Infinity times 0, which would be NaN and leave the whole vector without a bound.
+    towards = 1.0 if lower == 0.25 else -1.0
+    steep = np.array([towards * np.inf])
+    nothing = np.zeros(1)
+    arrays = [np.array([number]) for number in (0.25, lower, upper)]
+    assert rise(steep, nothing, *arrays, nothing) == 0.0
+
+
 def test_the_rise_of_a_formula_is_above_the_exact_one():
     generator = np.random.default_rng(6)
     d = 5

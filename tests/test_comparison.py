@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ldpopt
-from ldpopt import constraints, losses
+from ldpopt import constraints, losses, oracles
 from ldpopt.errors import (
     ImplausibleUnitWarning,
     InfeasibleError,
@@ -323,6 +323,12 @@ def test_a_long_title_does_not_reach_the_legend():
             VECTOR,
             {},
             "the problem 'ours': .*noise",
+        ),
+        (
+            {"ours": ldpopt.Problem(losses.GaussianMLE(), [*SIMPLEX, constraints.AtMost(2)])},
+            oracles.OUE(1.0, 4).estimate([9, 8, 7, 6], 20),
+            {},
+            "the problem 'ours': .*AtMost",
         ),
         (
             {"ours": ldpopt.Problem(losses.LeastSquares(), [constraints.Monotone(range(9))])},

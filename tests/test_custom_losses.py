@@ -351,7 +351,9 @@ def test_norms_are_stated_by_power_cones_to_solvers_that_have_them():
     assert len(data["dims"].p3d) == 0
 
 
-@pytest.mark.parametrize(("exponent", "count"), [(1.5, 4), (3, 4), (8, 4), (-1, 0), (4, 0)])
+@pytest.mark.parametrize(
+    ("exponent", "count"), [(1.5, 4), (3, 4), (8, 4), (-1, 0), (-2, 0), (4, 0)]
+)
 def test_powers_take_power_cones_unless_few_others_state_them(exponent, count):
     stated = cp.Problem(cp.Minimize(cp.sum(cp.power(cp.Variable(4), exponent))))
     _, program, _ = reduced_problem(stated, "CLARABEL")

@@ -211,10 +211,10 @@ def varint(number):
     return bytes([digit | 128 for digit in digits[:-1]] + digits[-1:])
 
 
-def page(size=1, stored=1, encoding=0, *, has_checksum=True):
+def page(size=1, stored=1, encoding=0, *, has_checksum=True, more=b""):
     """Return a page of one byte: the fields of PageHeader, and DataPageHeader within it."""
     fields = [0, size, stored, *([7] if has_checksum else [])]
-    inner = b"".join(b"\x15" + varint(number) for number in (1, encoding, 3, 3))
+    inner = b"".join(b"\x15" + varint(number) for number in (1, encoding, 3, 3)) + more
     # A field's first byte is its distance from the last one, and its type: a number or a struct.
     outer = b"".join(b"\x15" + varint(number) for number in fields)
     return outer + (b"\x1c" if has_checksum else b"\x2c") + inner + b"\x00\x00" + b"?"
@@ -230,6 +230,12 @@ HEADERS_OF_PAGES = {
     "backwards": (page(stored=-100), "leaves its column"),
     "no checksum": (page(has_checksum=False), "page without a checksum"),
     "another encoding": (page(encoding=7), "encoding 7"),
+    # More than 15 from the last field, of which the distance leaves no place: 3, then 30 and 31.
+    "fields that state their numbers": (page(more=b"\x05" + varint(30) + varint(3) + b"\x11"), 9),
+    "a field that states the number of another": (
+        page(more=b"\x05" + varint(2) + varint(7)),
+        "encoding 7",
+    ),
     "cut": (page()[:9], "no page at 0"),
     "a number without an end": (b"\x15" + b"\xff" * 600, "no page at 0"),
     "structs in structs": (b"\x1c" * 70_000, "no page at 0"),

@@ -1002,6 +1002,18 @@ def test_likelihoods_beyond_their_set_and_domain():
     assert below >= float(rise)
 
 
+def test_a_loss_that_may_be_flat_bounds_no_rise_towards_a_side_without_an_end():
+    flint = pytest.importorskip("flint")
+    # 0, and a ball around it: neither bounds a division from above.
+    for modulus in (flint.arb(0), flint.arb(0, 1)):
+        for gradient, ends in ((1, (-np.inf, 1.0)), (-1, (0.0, np.inf))):
+            slope = likelihoods.Slope(flint.arb(gradient), modulus)
+            assert likelihoods._rise(slope, 0.0, 0.5, *ends, flint) == flint.arb("inf")
+    # To the end on the other side there is half the slope.
+    slope = likelihoods.Slope(flint.arb(1), flint.arb(0))
+    assert likelihoods._rise(slope, 0.0, 0.5, 0.0, np.inf, flint) == 0.5
+
+
 # Integers
 
 

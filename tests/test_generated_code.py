@@ -12,6 +12,7 @@ import ldpopt
 from ldpopt import constraints, losses, oracles
 from ldpopt.discovery import LANGUAGES, OPERATORS, code_of, register_operator
 from ldpopt.discovery.code import source_of
+from ldpopt.discovery.code.steps import steps_of
 from ldpopt.discovery.setting import Setting
 from ldpopt.errors import InvalidInputError, UnsupportedProblemError
 
@@ -347,6 +348,21 @@ def test_what_has_no_source_ends_in_a_sentence():
     diamond = constraints.Monotone([(0, 1), (0, 2), (1, 3), (2, 3)])
     with pytest.raises(UnsupportedProblemError, match="not for other partial orders"):
         code_of(ldpopt.Problem(LS, [*SIMPLEX, diamond]), BY_OUE)
+
+
+@pytest.mark.parametrize("name", ["mine", "pool by group"])
+def test_an_operator_of_a_user_has_no_source_whatever_its_name(name):
+    """Also where a writer has that name: what a user's function does is not known."""
+    problem, estimate = stated("norm_sub")
+    register_operator(name, lambda x: x)
+    try:
+        with pytest.raises(UnsupportedProblemError, match=f"'{name}' has no source to generate"):
+            steps_of((OPERATORS[name],), Setting.of(problem, estimate))
+    finally:
+        OPERATORS.remove(name)
+
+
+def test_what_cannot_be_asked_for_ends_in_a_sentence():
     problem, estimate = stated("norm_sub")
     with pytest.raises(InvalidInputError, match="unknown language"):
         code_of(problem, estimate, "cobol")
