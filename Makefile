@@ -69,8 +69,8 @@ torture: $(DEV)  ## more than 10^5 hostile files, commands, flipped bits, full d
 attack: $(DEV)  ## solve random problems, other ones each time: five minutes, or MINUTES=60
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tools.attack --minutes $(MINUTES) --workers $(WORKERS)
 
-tour: $(DEV)  ## thirty variants at 736 and 4,096 values: certified, and refused when moved; some ten minutes
-	$(BIN)/python -m tests.test_variants 736 4096
+tour: $(DEV)  ## thirty variants, up to 4,096 values, five estimates each: certified, and refused when moved; ten minutes
+	$(BIN)/python -m tests.test_variants 5 64 736 4096
 
 wheels: $(DEV)  ## try the built wheel under every supported Python that is installed: some minutes
 	$(BIN)/python -m tools.wheels
