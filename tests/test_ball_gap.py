@@ -3,6 +3,7 @@
 import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -11,8 +12,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses
 from ldpopt.constraints import Bounds, Near, NonNegative, SumsTo
+from ldpopt.solve.acceptance.judge import judge
 from ldpopt.solve.certificate.polyhedra import polyhedron
 from ldpopt.solve.certificate.prices import ball_gap, normals
+from ldpopt.solve.plan import Outcome
 from tests.exact_minima import fractions
 from tests.test_certificate_soundness import wrong_multipliers
 
@@ -354,3 +357,24 @@ def test_a_point_on_the_way_to_the_minimum_has_at_least_its_rise(norm, share):
     values = [problem.loss.value(f, ESTIMATE) for f in (point, minimiser)]
     bound = ball_gap.ball_gap(problem, ESTIMATE, point)
     assert bound.gap >= (values[0] - values[1]) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("accuracy", ["high", "low"])
+def test_the_search_for_multipliers_ends_where_the_status_is_proved(accuracy, monkeypatch):
+    """In units of slopes times frequencies, which are larger here than the loss itself."""
+    problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0), Near(REFERENCE, 0.1, 1)])
+    minimiser = problem.minimise(ESTIMATE)
+    step = np.zeros(D)
+    step[np.argsort(minimiser)[-2:]] = 4e-9, -4e-9
+    point = minimiser + step
+    terms = np.sum(np.abs(problem.loss.gradient(point, ESTIMATE) * point))
+    value = problem.loss.value(point, ESTIMATE)
+    gap = ball_gap.ball_gap(problem, ESTIMATE, point).gap
+    assert 1e-8 * value < gap < 1e-8 * terms
+    tried = []
+    original = ball_gap.proof_at
+    monkeypatch.setattr(ball_gap, "proof_at", lambda *a: tried.append(a) or original(*a))
+    plan = SimpleNamespace(path="conic", name="by hand")
+    judgement = judge(problem, ESTIMATE, Outcome(point), plan, accuracy)
+    assert judgement.status == "optimal"
+    assert len(tried) == 1

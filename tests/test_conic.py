@@ -1,6 +1,7 @@
 """The solver's path: compiled once, no loop over values, honest about how it ended."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import cvxpy as cp
 import numpy as np
@@ -323,6 +324,15 @@ def test_compilation_is_reported_once_a_shape_and_solver():
         assert 0 < solution.solver_seconds <= solution.seconds - solution.compile_seconds
     closed = problem.solve(FIRST)
     assert closed.compile_seconds == closed.solver_seconds == 0.0
+
+
+def test_the_proof_is_timed_apart_from_the_path(monkeypatch):
+    readings = iter([1.0, 2.0, 4.0, 8.0])
+    clock = SimpleNamespace(perf_counter=lambda: next(readings))
+    monkeypatch.setattr("ldpopt.solve.problem.time", clock)
+    solution = Problem(LeastSquares(), [NonNegative(), SumsTo(1.0)]).solve(FIRST)
+    # From 1 to 2, and from 4 to 8.
+    assert (solution.seconds, solution.proof_seconds) == (1.0, 4.0)
 
 
 def test_a_stack_reports_the_compilation_of_its_shape_once(monkeypatch):

@@ -27,7 +27,7 @@ from ldpopt.constraints import (
     SumsTo,
 )
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
-from ldpopt.solve import feasibility
+from ldpopt.solve import feasibility, formulation
 
 D = 8
 Y = np.array([0.32, 0.22, 0.18, 0.12, 0.08, 0.05, 0.03, -0.02])
@@ -393,3 +393,19 @@ def test_a_path_in_one_thread_changes_no_parameter_for_another():
     for other in waiting:
         other.join()
     assert seen == [1.0]
+
+
+def test_what_is_around_a_ball_is_looked_at_once_for_all_its_radii(monkeypatch):
+    """Each radius makes another set; the simplex beside it stays the same one."""
+    looked_at = []
+    original = formulation._region
+    monkeypatch.setattr(formulation, "_region", lambda *a: looked_at.append(a[1]) or original(*a))
+    radius = Parameter("radius", 0.1)
+    problem = Problem(losses.LeastSquares(), [*SIMPLEX, Near(REFERENCE / REFERENCE.sum(), radius)])
+    for value in np.linspace(0.1, 0.2, 9):
+        radius.value = value
+        assert problem.solve(Y).status == "optimal"
+    assert sum(len(constraints) == 3 for constraints in looked_at) == 9
+    assert sum(len(constraints) == 2 for constraints in looked_at) == 1
+    # Few are kept: nothing grows with the number of solves.
+    assert len(problem.at(Y)._regions) <= 3

@@ -89,6 +89,17 @@ def test_the_minimum_at_a_higher_price_is_not_proved(name):
     assert float(certify(cheap, y, point).gap) >= rise - 1e-9
 
 
+def test_a_second_look_at_the_same_deviations_is_none():
+    """One value is nearly the largest, and another one is far from it: two choices, not three."""
+    f = np.array([[0.5, 0.5 - 1e-10, 0.2]])
+    limits = Box(np.zeros(1), np.full(1, np.inf))
+    estimate = FrequencyEstimate(np.zeros((1, 3)))
+    (kinks,) = shared_kinks.shared_kinks_of(losses.MaxAbsolute(), estimate, f, limits)
+    first, second = kinks._candidates(np.full((1, 3), 0.5))
+    assert first.slope[0] == pytest.approx([0.5, 0.0, 0.0])
+    assert second.slope[0] == pytest.approx([0.5, 0.5, 0.0])
+
+
 TERMS = [losses.TotalVariation(), LOSSES["groups"].terms[1], losses.MaxAbsolute()]
 
 

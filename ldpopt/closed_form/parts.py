@@ -56,18 +56,23 @@ def count_of_parts(d: int) -> int:
 
 def absolute_sum(first: Array, second: Array | None = None) -> Array:
     """Return Σ |a_v|, or Σ |a_v b_v|, shape (...); infinity times 0 counts as 0."""
+    if first.shape[-1] <= _PART:
+        # Most vectors are one part, and a proof takes several of these sums.
+        return _sum_of_sizes(first, second)
     total = np.zeros(first.shape[:-1])
     for part, (piece,) in parts_of(first):
-        if second is None:
-            total = total + np.sum(np.abs(piece), axis=-1)
-            continue
-        weights = second[..., part]
-        with np.errstate(invalid="ignore", over="ignore"):
-            size = piece * weights
-            np.abs(size, out=size)
-            part_total = np.sum(size, axis=-1)
-        if np.isnan(part_total).any():
-            size[weights == 0] = 0.0
-            part_total = np.sum(size, axis=-1)
-        total = total + part_total
+        total = total + _sum_of_sizes(piece, None if second is None else second[..., part])
+    return total
+
+
+def _sum_of_sizes(first: Array, second: Array | None) -> Array:
+    if second is None:
+        return np.asarray(np.abs(first).sum(axis=-1))
+    with np.errstate(invalid="ignore", over="ignore"):
+        size = first * second
+        np.abs(size, out=size)
+        total = np.asarray(size.sum(axis=-1))
+    if np.isnan(total).any():
+        size[second == 0] = 0.0
+        total = np.asarray(size.sum(axis=-1))
     return total

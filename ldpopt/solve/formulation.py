@@ -247,14 +247,17 @@ class Formulation:
         if type(d) is not int or d < 1:
             d = validate.integer("d", d, minimum=1)
         key = self._place_of_region(d)
-        region = self._regions.get(key)
+        # What was needed last comes last.
+        region = self._regions.pop(key, None)
         if region is None:
             region = _region(self.loss, self.constraints, d)
-            # One size alone, and few sets: arrays of a million values would otherwise pile up.
-            is_other = any(size != d for *_, size in list(self._regions))
-            if is_other or len(self._regions) >= _KEPT_REGIONS:
+            # One size alone, and few sets: arrays of a million values would otherwise pile up. With
+            # each value of a parameter comes a new set, and what is around its ball stays.
+            if any(size != d for *_, size in list(self._regions)):
                 self._regions.clear()
-            self._regions[key] = region
+            for oldest in list(self._regions)[: 1 - _KEPT_REGIONS]:
+                self._regions.pop(oldest, None)
+        self._regions[key] = region
         return region
 
     def _place_of_region(self, d: int) -> tuple[Any, ...]:

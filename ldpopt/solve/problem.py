@@ -336,12 +336,13 @@ class Problem(_WithForms):
         began = time.perf_counter()
         outcome = plan.run()
         seconds = time.perf_counter() - began
-        # The clock has stopped: judging is no part of what the path took, and comparisons time
-        # paths.
+        # Judging is no part of what the path took, and comparisons time paths.
         accuracy = request.accuracy
+        began = time.perf_counter()
         # What overflows proves nothing, and the reason says so.
         with np.errstate(over="ignore", invalid="ignore"):
             judgement = judged(problem, start, outcome, plan, accuracy, request.running)
+        proof_seconds = time.perf_counter() - began
         if judgement.status is not Status.OPTIMAL:
             began = time.perf_counter()
             with np.errstate(over="ignore", invalid="ignore"):
@@ -360,6 +361,7 @@ class Problem(_WithForms):
             seconds=seconds,
             compile_seconds=outcome.compile_seconds,
             solver_seconds=outcome.solver_seconds,
+            proof_seconds=proof_seconds,
             iterations=outcome.steps,
             stats=outcome.stats,
         )

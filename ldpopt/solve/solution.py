@@ -51,8 +51,10 @@ class Solution:
     seconds, compile_seconds, solver_seconds
         Wall time of the path, and the parts of it in which cvxpy compiled the problem (nothing when
         a shape is solved again; the first time in a process it is loaded too) and in which the
-        solver itself ran: 0 on the other paths. The certificate that decides the status is no part
-        of it; where that takes a program, it may take several times as long.
+        solver itself ran: 0 on the other paths.
+    proof_seconds
+        Wall time of the proof on which the status rests, which is no part of ``seconds``; where
+        it takes a program, it may take several times as long.
     iterations
         Number of steps of an iterative algorithm, or of a solver in all trials together, 0 of
         a closed form and of solvers that do not report it.
@@ -69,6 +71,7 @@ class Solution:
     seconds: float
     compile_seconds: float = 0.0
     solver_seconds: float = 0.0
+    proof_seconds: float = 0.0
     iterations: int = 0
     stats: tuple[Any, ...] = ()
 

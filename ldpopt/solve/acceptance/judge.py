@@ -223,8 +223,10 @@ def _bound(
         return quick
     enough: Array | float = 0.0
     if plan.path == "conic":
-        # No multipliers make a solver's gap as small as rounding.
-        enough = tolerance * np.abs(formulation.loss.value(point, start))
+        # No multipliers make a solver's gap as small as rounding. Slopes of kinks may vanish.
+        terms = terms_of(formulation, start, point)
+        value = np.abs(formulation.loss.value(point, start))
+        enough = tolerance * np.where(np.isfinite(terms), np.maximum(terms, value), value)
     if formulation.is_separate(start.d):
         # Compiled sweeps over long vectors take no longer than a gradient and what follows from it.
         if quick is not None:

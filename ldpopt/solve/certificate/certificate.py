@@ -46,7 +46,6 @@ from ldpopt.solve.certificate.bounds.evidence import (
     largest_size,
 )
 from ldpopt.solve.certificate.box import box, few_values
-from ldpopt.solve.certificate.box.total_prices import ROUNDING
 from ldpopt.solve.certificate.cones.convex_program import ProgramCertificate, certify_program
 from ldpopt.solve.certificate.exact.proof import ExactCertificate, exact_certificate
 from ldpopt.solve.certificate.polyhedra import polyhedron
@@ -251,9 +250,9 @@ _QUICK_PARTS = 64
 # which a processor's cache holds.
 _AT_ONCE = 1 << 13
 
-# A tenth of it is enough for each trial of a stack: solvers' points are hardly nearer, so that a
-# program for each would find no smaller gap.
-_OF_STACKS = 1e-9
+# A tenth of it is enough where rows are few: solvers' points are hardly nearer, so that a program,
+# which takes many times as long as the look at the slopes, would find no smaller gap.
+_OF_SHORT = 1e-9
 
 # By how much more than its terms a loss may be at stake: beyond it a search would not search.
 _LARGEST_SHARE = 1e3
@@ -598,7 +597,7 @@ def _evidence_of_slopes(
         return _box_evidence(problem, start, point, find_minimum)
     is_long = start.d >= _LONG_FOR_ROWS
     is_stack = point.ndim > 1
-    by_program = _OF_STACKS if is_stack else polyhedron.SUFFICIENT
+    by_program = _OF_SHORT if is_stack else polyhedron.SUFFICIENT
     if is_long:
         by_program = _PROMISED * _share_at_stake(problem, start, point)
     quick = pooled_gap(problem, start, point)
@@ -616,11 +615,7 @@ def _evidence_of_slopes(
         terms = terms_of(problem, start, point)
         quick = SizedGap(np.full(terms.shape, np.inf), terms)
     at_hand = Evidence(quick.gap, quick.terms, np.full(quick.gap.shape, ""), explain)
-    # A short vector gets the better of both, unless rounding is all that they differ by.
-    is_worth_rows = has_rows and not is_stack and not is_long
-    sufficient = _OF_STACKS if is_stack and not is_long else _PROMISED
-    if is_worth_rows:
-        sufficient = ROUNDING
+    sufficient = _PROMISED if is_long or not has_rows else _OF_SHORT
     # An infinite gap is for the rows, which know the reason.
     is_known = np.isfinite(quick.gap)
     is_enough = np.all(is_known & (quick.gap <= sufficient * quick.terms))

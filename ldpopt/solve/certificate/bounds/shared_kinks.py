@@ -92,6 +92,8 @@ class SharedKinks:
     def __init__(self, point: Point, weight: float) -> None:
         self._point = point
         self._weight = weight
+        # The largest |f_v| of each trial, shape (trials, 1): differences are compared with it.
+        self._reach = np.abs(point.f).max(axis=-1, keepdims=True)
 
     def subgradient(self, near: float) -> tuple[Array, Mask]:
         """Return a subgradient near f, and which values' slopes, or sums of slopes, it settles.
@@ -141,11 +143,7 @@ class SharedKinks:
     def _price(self, slopes: Slopes, wanted: Array) -> Array:
         """Return about what slopes cost, with what they leave of the wanted ones."""
         left = self._point.unexplained(slopes.slope - wanted)
-        return np.asarray(slopes.cost + self._reach()[:, 0] * np.sum(left, axis=-1))
-
-    def _reach(self) -> Array:
-        """Return the largest |f_v| of each trial, shape (trials, 1)."""
-        return np.asarray(np.max(np.abs(self._point.f), axis=-1, keepdims=True))
+        return np.asarray(slopes.cost + self._reach[:, 0] * np.sum(left, axis=-1))
 
 
 class _Variation(SharedKinks):
@@ -157,7 +155,7 @@ class _Variation(SharedKinks):
         self._jumps = np.diff(point.f[:, self._chain], axis=-1)
 
     def _signs(self, near: float) -> Array:
-        return np.where(np.abs(self._jumps) > near * self._reach(), np.sign(self._jumps), 0.0)
+        return np.where(np.abs(self._jumps) > near * self._reach, np.sign(self._jumps), 0.0)
 
     def subgradient(self, near: float) -> tuple[Array, Mask]:
         """Return the signs of the jumps; a run's slopes sum to those at its two ends."""
@@ -166,7 +164,7 @@ class _Variation(SharedKinks):
 
     def averaged(self, values: Array, weights: Array, near: float) -> Array:
         """Return the weighted mean of each run."""
-        is_new = np.abs(self._jumps) > near * self._reach()
+        is_new = np.abs(self._jumps) > near * self._reach
         first = np.ones((len(is_new), 1), dtype=np.bool_)
         # Runs of all trials are numbered one after the other.
         run = np.cumsum(np.hstack([first, is_new]).ravel()) - 1
@@ -228,7 +226,7 @@ class _Groups(SharedKinks):
     def subgradient(self, near: float) -> tuple[Array, Mask]:
         """Return the direction of each group; that of a group that is zero is open."""
         is_settled = np.ones(self._point.f.shape, dtype=np.bool_)
-        is_settled[:, self._members] = self._each(self._norms > near * self._reach())
+        is_settled[:, self._members] = self._each(self._norms > near * self._reach)
         return self._placed(self._along), is_settled
 
     def _candidates(self, wanted: Array) -> Iterator[Slopes]:
@@ -258,7 +256,7 @@ class _Groups(SharedKinks):
     def _price_of_groups(self, slope: Array, wanted: Array, inside: Point) -> Array:
         """Return about what slopes cost, with what they leave of the others, group by group."""
         missed = self._limit * self._norms - self._sums(slope * self._inside)
-        return missed + self._sums(inside.unexplained(slope - wanted) * self._reach())
+        return missed + self._sums(inside.unexplained(slope - wanted) * self._reach)
 
     def _sums(self, values: Array) -> Array:
         return np.asarray(np.add.reduceat(values, self._starts, axis=-1))
@@ -280,11 +278,17 @@ class _Largest(SharedKinks):
 
     def __init__(self, term: MaxAbsolute, point: Point, weight: float, target: Array) -> None:
         super().__init__(point, weight)
-        self._away = point.f - target
-        self._largest = np.max(np.abs(self._away), axis=-1, keepdims=True)
+        away = point.f - target
+        self._sign = np.sign(away)
+        self._size = np.abs(away)
+        self._largest = self._size.max(axis=-1, keepdims=True)
+        # Which deviations count as largest, by how near: every choice of slopes asks.
+        self._masks: dict[float, Mask] = {}
 
     def _is_largest(self, near: float) -> Mask:
-        return np.asarray(np.abs(self._away) >= self._largest - near * self._reach())
+        if near not in self._masks:
+            self._masks[near] = self._size >= self._largest - near * self._reach
+        return self._masks[near]
 
     def subgradient(self, near: float) -> tuple[Array, Mask]:
         """Return 0, which is right off the largest deviations; where all have them, equal shares.
@@ -294,7 +298,7 @@ class _Largest(SharedKinks):
         is_largest = self._is_largest(near)
         is_inside = ~(self._point.at_lower | self._point.at_upper)
         is_alone = np.all(is_largest | ~is_inside, axis=-1, keepdims=True)
-        signs = np.where(is_largest & is_inside, np.sign(self._away), 0.0)
+        signs = np.where(is_largest & is_inside, self._sign, 0.0)
         count = np.maximum(np.sum(np.abs(signs), axis=-1, keepdims=True), 1.0)
         return np.where(is_alone, self._weight * signs / count, 0.0), ~is_largest | is_alone
 
@@ -303,7 +307,7 @@ class _Largest(SharedKinks):
         is_largest = self._is_largest(near)
         # One at a bound may take any part of the weight, so that nothing follows from the others.
         is_held = is_largest & (self._point.at_lower | self._point.at_upper)
-        sign = np.where(is_largest, np.sign(self._away), 0.0)
+        sign = np.where(is_largest, self._sign, 0.0)
         missing = self._weight - np.sum(sign * wanted, axis=-1)
         gained = np.sum(sign * further, axis=-1)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -312,11 +316,17 @@ class _Largest(SharedKinks):
 
     def _candidates(self, wanted: Array) -> Iterator[Slopes]:
         """Yield what is wanted of the largest deviations, and the rest of the weight at bounds."""
+        before: Mask | None = None
         for near in NEARNESS:
-            yield self._slopes_of(self._is_largest(near), wanted)
+            is_largest = self._is_largest(near)
+            # Points of closed forms have no deviation that is nearly the largest.
+            if before is not None and np.array_equal(is_largest, before):
+                continue
+            before = is_largest
+            yield self._slopes_of(is_largest, wanted)
 
     def _slopes_of(self, is_largest: Mask, wanted: Array) -> Slopes:
-        sign = np.sign(self._away)
+        sign = self._sign
         needed = np.where(is_largest, usable(self._point.needed(wanted)), 0.0)
         # A slope against the sign of its deviation costs twice what it gains.
         size = np.maximum(needed * sign, 0.0)
@@ -330,7 +340,7 @@ class _Largest(SharedKinks):
         left = np.maximum(limit - np.sum(size, axis=-1, keepdims=True), 0.0) * shrunk
         size += left * is_held / np.maximum(np.sum(is_held, axis=-1, keepdims=True), 1)
         slope = sign * size
-        terms = np.sum(size * np.abs(self._away), axis=-1)
+        terms = np.sum(size * self._size, axis=-1)
         value = self._weight * self._largest[:, 0]
         cost = np.maximum(value - terms, 0.0) + 2 * (size.shape[-1] + 8) * EPS * value
         return Slopes(slope, np.zeros((1, 1)), cost)
