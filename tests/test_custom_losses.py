@@ -208,6 +208,12 @@ def test_what_is_no_function_of_f_is_refused():
         Problem(losses.Custom(SAYABLE["noise"]), SIMPLEX).solve(F)
 
 
+@pytest.mark.parametrize("f", [[0.5, 0.7, -0.1], np.array([0.5, 0.7, -0.1])])
+def test_constraints_are_compared_without_what_the_loss_needs(f):
+    problem = Problem(losses.Custom(SAYABLE["noise"]), SIMPLEX)
+    assert problem.violation(f) == pytest.approx(0.1)
+
+
 # --- own constraints ------------------------------------------------------------------------------
 
 

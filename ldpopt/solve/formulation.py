@@ -405,14 +405,13 @@ class Formulation:
         """
         if not isinstance(f, np.ndarray) or not f.size or self.varies:
             start = self.start_of(f)
-            stated = self.at(start)
+            # The loss has no part in it: an own one may need a noise level, which f has not.
+            constraints = tuple(part.at(start, {}) for part in self.constraints)
             if start.labels is not None:
-                for constraint in stated.constraints:
+                for constraint in constraints:
                     constraint.require_one_reading(start.labels)
-            return stated.violation(start.frequencies)
-        if not self.constraints:
-            return np.zeros(f.shape[:-1])
-        return reduce(np.maximum, [constraint.violation(f) for constraint in self.constraints])
+            return _largest_violation(constraints, start.frequencies)
+        return _largest_violation(self.constraints, f)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what was computed."""
@@ -424,6 +423,13 @@ class Formulation:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.loss!r}, {list(self.constraints)!r})"
+
+
+def _largest_violation(constraints: Sequence[Constraint], f: Array) -> Array:
+    """Return the largest violation of f of shape (..., d), shape (...)."""
+    if not constraints:
+        return np.zeros(f.shape[:-1])
+    return reduce(np.maximum, [constraint.violation(f) for constraint in constraints])
 
 
 def _region(loss: Loss, constraints: Sequence[Constraint], d: int) -> Region:
