@@ -397,17 +397,17 @@ class MixedLoss:
         shape = self.f.shape
         d = shape[-1]
         left = price - self.smooth.slope_towards(price) - sum(chosen)
-        others: list[Array] = []
+        # One part alone takes all of it, whatever slope it has at the point.
+        others = [np.zeros(shape)]
         if len(self.shared_kinks) > 1:
             others = [part.subgradient(NEARNESS[0])[0].reshape(shape) for part in self.shared_kinks]
         result = []
         for i, part in enumerate(self.shared_kinks):
             wanted = left - sum(others[:i]) - sum(others[i + 1 :])
             slope, error, cost = part.slopes(np.broadcast_to(wanted, shape).reshape(-1, d))
-            taken = slope.reshape(shape)
-            others[i : i + 1] = [taken]
+            others[i] = slope.reshape(shape)
             errors = np.broadcast_to(error, slope.shape).reshape(shape)
-            result.append(Slopes(taken, errors, cost.reshape(shape[:-1])))
+            result.append(Slopes(others[i], errors, cost.reshape(shape[:-1])))
         return result
 
     def _chosen(self, price: Array, reach: Array) -> list[Array]:
