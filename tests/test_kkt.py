@@ -311,6 +311,16 @@ def test_responses_solve_the_equation_of_one_value(loss):
     assert abs(float(slope)) < 1e-12
 
 
+@pytest.mark.parametrize("shown", ["latex", "__repr__", "_repr_html_"])
+def test_a_case_split_is_shown_where_there_is_one(shown):
+    of_simplex = ldpopt.Problem(losses.LeastSquares(), SIMPLEX).kkt()
+    of_rows = ldpopt.Problem(losses.LeastSquares(), [constraints.Linear(ROWS, 0.0, 1.0)]).kkt()
+    assert of_rows.split is None
+    for conditions in (of_simplex, of_rows):
+        is_shown = "case split" in getattr(conditions, shown)()
+        assert is_shown == (conditions.split is not None)
+
+
 def test_latex_and_html_show_every_condition():
     conditions = ldpopt.Problem(losses.BinomialMLE(), SIMPLEX).kkt()
     latex = conditions._repr_latex_()

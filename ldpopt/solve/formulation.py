@@ -405,7 +405,7 @@ class Formulation:
         """
         if not isinstance(f, np.ndarray) or not f.size or self.varies:
             start = self.start_of(f)
-            # The loss has no part in it: an own one may need a noise level, which f has not.
+            # The loss is not used: an own one may need a noise level, which f has not.
             constraints = tuple(part.at(start, {}) for part in self.constraints)
             if start.labels is not None:
                 for constraint in constraints:
