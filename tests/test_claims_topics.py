@@ -3,6 +3,7 @@
 import itertools
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from ldpopt.claims.engine.agreement import Agreement
 from ldpopt.claims.engine.instances import Instance, InstanceSet
 from ldpopt.claims.reference import published
 from ldpopt.claims.reference.channels import marginal_law
+from ldpopt.claims.reference.clients import ClientRun
 from ldpopt.claims.reference.dual import Dual
 from ldpopt.claims.topics import (
     accuracy,
@@ -590,6 +592,16 @@ def test_variances_of_subset_sizes_are_those_of_the_oracle():
     assert errata._unary_loss(0.5, 0.25) == pytest.approx(math.log(3))
     assert errata._unary_loss(0.75, 0.5) == pytest.approx(math.log(3))
     assert errata._unary_loss(0.25, 0.5) == pytest.approx(math.log(3))
+
+
+def test_proved_shares_of_a_budget_by_hand():
+    def run(lower, epsilon):
+        audit = SimpleNamespace(
+            reports=SimpleNamespace(lower=lower), oracle=SimpleNamespace(epsilon=epsilon)
+        )
+        return ClientRun(audit, score=0.0, reports=1)
+
+    assert protocols._listed_shares([run(1.5, 2.0), run(0.6, 0.5)]) == "0.75, 1.20"
 
 
 def test_rows_of_hadamard_matrices_by_hand():

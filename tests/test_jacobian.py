@@ -4,11 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from ldpopt import FrequencyEstimate, Problem, Source, Sources, constraints, losses, oracles, priors
 from ldpopt.errors import InfeasibleError, InvalidInputError, NoDerivativeError
 from ldpopt.losses.normalised import TiltedGaussianMLE
-from ldpopt.solve.jacobian import jacobian
+from ldpopt.solve.jacobian import _basis, jacobian
 
 D = 6
 N = 1_000
@@ -325,6 +326,14 @@ def test_what_has_no_exact_derivative_says_why(problem, message):
     raw = OUE.estimate(OUE.simulate_counts([300, 280, 150, 120, 90, 60], 0), N)
     with pytest.raises(NoDerivativeError, match=message):
         problem.solve(raw).jacobian()
+
+
+def test_rows_that_take_a_larger_basis_than_memory_holds_are_refused():
+    """Each row shares a block with the next one; 6,400² entries are more than 4·10⁷."""
+    count = 6_400
+    rows = sparse.diags_array([1.0, 1.0], offsets=[0, 1], shape=(count, count))
+    with pytest.raises(NoDerivativeError, match="6,400 rows of 6,400 blocks are too many"):
+        _basis(rows, np.ones(count))
 
 
 def test_bad_arguments_are_refused():
