@@ -12,7 +12,7 @@ from scipy.special import zeta
 
 from ldpopt import FrequencyEstimate, oracles, postprocess, priors
 from ldpopt.errors import LdpoptWarning
-from ldpopt.priors import Gaussian, LogNormal, PowerLaw
+from ldpopt.priors import Gaussian, LogNormal, PowerLaw, power_law
 from ldpopt.priors.counts import EstimatedCounts
 from ldpopt.priors.family_curves import means_by_member
 from ldpopt.priors.power_law import exponents
@@ -352,3 +352,20 @@ def test_the_posterior_mean_has_the_least_error_under_its_prior():
     ):
         excess = (other - truth) ** 2 - best
         assert excess.mean() > -SIGMAS * excess.std() / math.sqrt(len(y))
+
+
+def test_the_search_for_an_exponent_moves_both_ends(monkeypatch):
+    """Illinois takes 4 to 8 steps; with one end that never counts half it takes up to 12."""
+    n = 10**6
+    table, log_means = power_law._table(n)
+    targets = np.log(np.geomspace(1.001, 0.99 * n, 100))
+    original = power_law._log_mean
+    steps = []
+    monkeypatch.setattr(power_law, "_log_mean", lambda *a: steps.append(a) or original(*a))
+    longest = 0
+    for target in targets[(targets > log_means[-1]) & (targets < log_means[0])]:
+        steps.clear()
+        (alpha,) = power_law._root(np.array([target]), table, log_means, n)
+        assert original(np.array([alpha]), n) == pytest.approx(target, abs=1e-9)
+        longest = max(longest, len(steps))
+    assert 4 <= longest <= 10
