@@ -12,6 +12,7 @@ from ldpopt.closed_form import Groups
 from ldpopt.constraints import (
     AtMost,
     Bounds,
+    Fixed,
     GroupTotals,
     Hierarchy,
     Margins,
@@ -25,6 +26,7 @@ from ldpopt.constraints import (
 from ldpopt.errors import LdpoptWarning
 from ldpopt.solve.certificate import certificate
 from ldpopt.solve.certificate.box import few_values
+from ldpopt.solve.certificate.polyhedra import polyhedron
 from ldpopt.solve.certificate.prices.pooled_gap import _excess_of_groups, pooled_gap
 from ldpopt.solve.paths.closed_forms.lookup import closed_form_for
 
@@ -258,3 +260,34 @@ def test_what_a_row_between_bounds_is_short_of_its_end_costs():
     point = np.array([[0.5 + 4e-13, 0.5 - 4e-13]])
     rise = 2 * 0.3 * 4e-13
     assert pooled_gap(problem, start, point).gap == pytest.approx(rise, rel=1e-2, abs=0.0)
+
+
+def solvers_point(weights, further):
+    """Return a problem under a bounded variation, an estimate, and what a solver returns."""
+    y = np.array([0.5, 0.6, 0.1, -0.2, 0.15, 0.05])
+    where = [NonNegative(), SumsTo(1.0), Smooth(0.4), *further]
+    problem = Problem(losses.WeightedLeastSquares(weights), where)
+    return problem, y, problem.solve(y, path="conic", solver="CLARABEL").frequencies
+
+
+def test_a_solvers_point_of_bounded_variation_takes_no_program(monkeypatch):
+    problem, y, point = solvers_point(np.ones(6), [])
+    at_hand = pooled_gap(problem, FrequencyEstimate(y), point)
+    # Above rounding: under other constraints a smaller gap would be sought.
+    assert 1e-13 * at_hand.terms < at_hand.gap < 1e-9 * at_hand.terms
+    monkeypatch.setattr(polyhedron, "evidence", None)  # to call it would be an error
+    assert certify(problem, y, point).gap == at_hand.gap
+
+
+def test_a_program_looks_behind_a_steep_value_that_is_held(monkeypatch):
+    """Its terms, which are beside the point, would make any gap of the others look small."""
+    weights = np.array([1e12, 1, 1, 1, 1, 1])
+    problem, y, point = solvers_point(weights, [Fixed([0], [0.25])])
+    called = []
+    original = polyhedron.evidence
+    monkeypatch.setattr(
+        polyhedron, "evidence", lambda *a, **k: called.append(a) or original(*a, **k)
+    )
+    moved = point + np.array([0, 1e-4, -1e-4, 0, 0, 0])
+    assert certify(problem, y, moved).gap > 1e-9
+    assert called

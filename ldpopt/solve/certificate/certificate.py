@@ -46,6 +46,7 @@ from ldpopt.solve.certificate.bounds.evidence import (
     largest_size,
 )
 from ldpopt.solve.certificate.box import box, few_values
+from ldpopt.solve.certificate.box.total_prices import ROUNDING
 from ldpopt.solve.certificate.cones.convex_program import ProgramCertificate, certify_program
 from ldpopt.solve.certificate.exact.proof import ExactCertificate, exact_certificate
 from ldpopt.solve.certificate.polyhedra import polyhedron
@@ -250,9 +251,9 @@ _QUICK_PARTS = 64
 # which a processor's cache holds.
 _AT_ONCE = 1 << 13
 
-# A tenth of it is enough where rows are few: solvers' points are hardly nearer, so that a program,
-# which takes many times as long as the look at the slopes, would find no smaller gap.
-_OF_SHORT = 1e-9
+# Where a tenth of it is proved, no program is solved for a trial of a stack, nor one with auxiliary
+# variables for a single vector: solvers' points are hardly nearer, so that no gap would be smaller.
+_SPARES_PROGRAMS = 1e-9
 
 # By how much more than its terms a loss may be at stake: beyond it a search would not search.
 _LARGEST_SHARE = 1e3
@@ -597,7 +598,7 @@ def _evidence_of_slopes(
         return _box_evidence(problem, start, point, find_minimum)
     is_long = start.d >= _LONG_FOR_ROWS
     is_stack = point.ndim > 1
-    by_program = _OF_SHORT if is_stack else polyhedron.SUFFICIENT
+    by_program = _SPARES_PROGRAMS if is_stack else polyhedron.SUFFICIENT
     if is_long:
         by_program = _PROMISED * _share_at_stake(problem, start, point)
     quick = pooled_gap(problem, start, point)
@@ -615,7 +616,11 @@ def _evidence_of_slopes(
         terms = terms_of(problem, start, point)
         quick = SizedGap(np.full(terms.shape, np.inf), terms)
     at_hand = Evidence(quick.gap, quick.terms, np.full(quick.gap.shape, ""), explain)
-    sufficient = _PROMISED if is_long or not has_rows else _OF_SHORT
+    # A short vector gets the better of both, unless rounding is all that they differ by.
+    is_worth_rows = has_rows and not is_stack and not is_long
+    sufficient = _SPARES_PROGRAMS if is_stack and not is_long else _PROMISED
+    if is_worth_rows:
+        sufficient = ROUNDING
     # An infinite gap is for the rows, which know the reason.
     is_known = np.isfinite(quick.gap)
     is_enough = np.all(is_known & (quick.gap <= sufficient * quick.terms))
@@ -623,6 +628,9 @@ def _evidence_of_slopes(
     if not is_enough and sufficient == _PROMISED:
         scale = scale_of(problem, start, point, quick.terms)
         is_enough = np.all(is_known & (quick.gap <= _PROMISED * scale))
+    if is_worth_rows and not is_enough and _has_auxiliary_variables(problem, start.d):
+        open_terms = _terms_of_open_values(problem, start, point)
+        is_enough = np.all(is_known & (quick.gap <= _SPARES_PROGRAMS * open_terms))
     if is_enough:
         return at_hand
     if is_long:
@@ -647,6 +655,22 @@ def _by_programs(
     if np.all(is_enough) or promised <= sufficient or not _takes_cones(problem, start.d):
         return evidence
     return _with_smaller_gap(evidence, polyhedron.evidence(problem, start, point, promised))
+
+
+def _has_auxiliary_variables(problem: Formulation, d: int) -> bool:
+    """Return whether the rows of a constraint have further variables, as absolute values do."""
+    kept = [kept_rows(one, d) for one in problem.region(d).tied]
+    return any(rows is not None and rows.auxiliary is not None for rows in kept)
+
+
+def _terms_of_open_values(problem: Formulation, start: FrequencyEstimate, point: Array) -> Array:
+    """Return Σ |g_v f_v| of the values that may be more than one number.
+
+    The slopes of the others, which may be of any size, would hide what is left of these.
+    """
+    region = problem.region(start.d)
+    slope = problem.loss.gradient(point, start)
+    return absolute_sum(np.where(region.lower < region.upper, slope, 0.0), point)
 
 
 def _takes_cones(problem: Formulation, d: int) -> bool:
