@@ -8,7 +8,7 @@ from ldpopt import FrequencyEstimate, Problem, closed_form, losses, oracles
 from ldpopt.closed_form.ball_kernels import deviation_rows, divergence_rows
 from ldpopt.constraints import Bounds, Near, NonNegative, SumsTo
 from ldpopt.solve.acceptance.judge import size_of
-from ldpopt.solve.paths.closed_forms import balls
+from ldpopt.solve.paths.closed_forms import ball_roots, balls
 from tests.tolerances import SUM
 
 D = 12
@@ -204,3 +204,11 @@ def test_a_likelihood_that_only_the_ball_holds_has_a_minimum(norm):
         # Without a total the likelihood rises to the edge of the ball.
         reached = np.linalg.norm(solution.frequencies - 1 / 6, norm)
         assert reached == pytest.approx(0.2)
+
+
+def test_a_ball_that_no_point_of_the_total_is_in_solves_no_trial_of_a_stack():
+    ball = Near([0.1, 0.1, 0.1, 0.1], 0.3, 1).ball
+    rest = Problem(losses.BinomialMLE(), [NonNegative(), SumsTo(1.0)])
+    estimate = oracles.OUE(1.0, 4).estimate([[9, 8, 7, 6], [9, 5, 7, 2]], 20)
+    _, is_solved = ball_roots._of_deviations(rest, ball, estimate)
+    assert is_solved.tolist() == [False, False]

@@ -910,6 +910,31 @@ def test_one_array_of_the_rise_may_differ_between_values_and_the_others_not(vari
     assert bound == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.parametrize("varied", range(7))
+def test_one_array_of_a_kinked_rise_may_differ_between_values_and_the_others_not(varied):
+    """As above: in Python, where a place past the end is an error."""
+    d = 600
+    generator = np.random.default_rng(8)
+    f = generator.random(d)
+    # Place, slopes below and above, price and its error, bounds.
+    arrays = [np.array([number]) for number in (0.5, -1.0, 2.0, 0.3, 0.2, -2.6, 1.5)]
+    arrays[varied] = arrays[varied] * generator.uniform(0.9, 1.1, d)
+    written_out = np.broadcast_arrays(f, *arrays)[1:]
+    with mock.patch.object(kernels, "_kinked_rise", kernels._kinked_rise.py_func):
+        bound = kernels.kinked_rise(f, *arrays)
+        assert bound == kernels.kinked_rise(f, *map(np.ascontiguousarray, written_out))
+    place, below, above, price, error, lower, upper = arrays
+
+    def loss(x):
+        return np.where(x < place, below, above) * (x - place)
+
+    drops = [
+        loss(f) - loss(s) - price * (f - s) + error * np.abs(f - s)
+        for s in (np.clip(place, lower, upper), lower, upper)
+    ]
+    assert bound == pytest.approx(float(np.max(np.broadcast_arrays(*drops), axis=0).sum()))
+
+
 SWEPT = {
     "simplex": (0.0, np.inf),
     "free": (-np.inf, np.inf),

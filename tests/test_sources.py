@@ -1097,6 +1097,7 @@ def test_measurements_of_one_margin_are_averaged_by_precision():
     turned = counts.reshape(3, 2).T.ravel() + 6
     rows = [measurement(counts, ("age", "sex"), 1.0), measurement(turned, ("sex", "age"), 2.0)]
     domain, margins = from_mbi(MBI_DOMAIN, rows, total=10)
+    assert all(estimate.is_raw for estimate in margins.values())
     estimate = margins["age", "sex"]
     # Precisions 1 and 1/4: the mean is 6/5 above the first, the variance 1/(1.25 · 10²).
     np.testing.assert_allclose(estimate.frequencies, (counts + 1.2) / 10)
