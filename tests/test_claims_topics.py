@@ -594,6 +594,14 @@ def test_variances_of_subset_sizes_are_those_of_the_oracle():
     assert errata._unary_loss(0.25, 0.5) == pytest.approx(math.log(3))
 
 
+def test_settings_are_those_that_the_reports_state():
+    shown = bias.significance_threshold.check(InstanceSet(quick=True)).evidence
+    stated = "expected number of empty items above it, {}, ε = {}"
+    assert set(shown) == {stated.format(name, e) for name in ("Kosarak", "Retail") for e in "12345"}
+    simulated = noise._simulated(InstanceSet(quick=True))
+    assert {(one.n, one.oracle.d, one.oracle.epsilon) for one in simulated} == {(500, 8, 1.0)}
+
+
 def test_proved_shares_of_a_budget_by_hand():
     def run(lower, epsilon):
         audit = SimpleNamespace(
