@@ -53,8 +53,9 @@ class Solution:
         a shape is solved again; the first time in a process it is loaded too) and in which the
         solver itself ran: 0 on the other paths.
     proof_seconds
-        Wall time of the proof on which the status rests, which is no part of ``seconds``; where
-        it takes a program, it may take several times as long.
+        Wall time of the proof of the path's own point. It is no part of ``seconds``, and may be
+        several times as long where it takes a program. If that point is not proved and another one
+        is tried, the proofs of others count in ``seconds``.
     iterations
         Number of steps of an iterative algorithm, or of a solver in all trials together, 0 of
         a closed form and of solvers that do not report it.
