@@ -7,7 +7,7 @@ import pytest
 from mpmath import mp, mpf
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses
-from ldpopt.constraints import Bounds, Linear, NonNegative, SumsTo
+from ldpopt.constraints import Bounds, Linear, Near, NonNegative, SumsTo
 from ldpopt.solve.certificate.bounds import shared_kinks
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.bounds.minorant import minorant
@@ -164,12 +164,9 @@ def test_several_prices_leave_each_other_what_they_explain(loss):
     assert np.all(quick <= 1e-6 * solution.certificate.scale)
 
 
-def test_of_a_long_vector_one_look_is_enough_where_the_terms_vanish(monkeypatch):
-    problem = Problem(losses.MaxAbsolute(), [NonNegative(), SumsTo(1.0)])
-    estimate = FrequencyEstimate([0.5, 0.4, 0.3, -0.6])
-    minimiser = problem.minimise(estimate)
-    # What the smallest and the largest value give each other costs far less than is promised.
-    point = minimiser + 1e-11 * np.array([1.0, 0.0, -1.0, 0.0])
+@pytest.fixture
+def looks(monkeypatch):
+    """Return a list to which every price of a total adds an entry."""
     looks = []
     settled = box.settled_multiplier
 
@@ -178,10 +175,44 @@ def test_of_a_long_vector_one_look_is_enough_where_the_terms_vanish(monkeypatch)
         return settled(*arguments)
 
     monkeypatch.setattr(box, "settled_multiplier", counted)
-    alone = certify(problem, estimate, point)
+    return looks
+
+
+FAR_BELOW = FrequencyEstimate([0.5, 0.4, 0.3, -0.6])
+AROUND_UNIFORM = (Near(np.full(4, 0.25), 0.3, 1),)
+
+
+@pytest.mark.parametrize(
+    ("around", "minimiser", "raised", "number"),
+    [
+        ((), [0.4, 0.35, 0.25, 0.0], 0.0, 1),
+        ((), [0.4, 0.35, 0.25, 0.0], 5e-12, 2),
+        ((), [0.4, 0.35, 0.25, 0.0], 1e-6, 4),
+        # The third value, beside a kink of the ball, counts as on it from the second look on.
+        (AROUND_UNIFORM, [0.4, 0.25, 0.25, 0.1], 0.0, 1),
+        (AROUND_UNIFORM, [0.4, 0.25, 0.25, 0.1], 5e-12, 3),
+        (AROUND_UNIFORM, [0.4, 0.25, 0.25, 0.1], 1e-6, 4),
+    ],
+)
+def test_looks_at_kinks_end_where_the_next_one_gains_nothing(
+    around, minimiser, raised, number, looks
+):
+    problem = Problem(losses.MaxAbsolute(), [NonNegative(), SumsTo(1.0), *around])
+    # The last value has the largest deviation, and is as low as it may be: to raise it costs that.
+    point = minimiser + raised * np.array([0.0, 0.0, -1.0, 1.0])
+    gap = certify(problem, FAR_BELOW, point).gap
+    assert raised * 0.9 <= gap <= raised * 1.1 + 1e-13
+    assert len(looks) == number
+
+
+def test_of_a_long_vector_one_look_is_enough_where_the_terms_vanish(looks):
+    problem = Problem(losses.MaxAbsolute(), [NonNegative(), SumsTo(1.0)])
+    # The gap is far below what a status promises, and above rounding.
+    point = problem.minimise(FAR_BELOW) + 1e-10 * np.array([0.0, 0.0, -1.0, 1.0])
+    alone = certify(problem, FAR_BELOW, point)
     number = len(looks)
     with as_if_long():
-        quick = certify(problem, estimate, point)
+        quick = certify(problem, FAR_BELOW, point)
     assert len(looks) - number == 1 < number
     assert quick.gap <= 1e-8 * alone.scale
 

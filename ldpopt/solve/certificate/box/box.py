@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form.parts import absolute_sum, parts_of
-from ldpopt.closed_form.rows import is_long
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.bounds.competitors import (
     domain_of,
@@ -38,6 +37,7 @@ from ldpopt.solve.certificate.box.total_prices import (
     distances,
     excess_of,
     filling_multiplier,
+    gains_nothing,
     gap_at,
     is_enough,
     kinked_multiplier,
@@ -120,8 +120,8 @@ class Model(NamedTuple):
     total
         What the values sum to, or None.
     size
-        What gaps of long vectors are relative to beside Σ |g_v f_v|, which vanishes at a minimum
-        where slopes of shared kinks may be 0; else 0.
+        What gaps are relative to beside Σ |g_v f_v|, which vanishes at a minimum where slopes of
+        shared kinks may be 0; else 0.
     """
 
     tangent: Minorant
@@ -139,7 +139,7 @@ class Model(NamedTuple):
         tangent = minorant(loss, start, point, *limits)
         domain = domain_of(loss, start)
         size = np.zeros(())
-        if is_long(start.d) and loss.has_shared_kinks:
+        if loss.has_shared_kinks:
             size = np.abs(loss.value(point, start) - loss.offset(start))
         return cls(tangent, limits, stated(region, point, domain), region.total, size)
 
@@ -152,15 +152,18 @@ class Model(NamedTuple):
         no_rows = np.empty((*point.shape[:-1], 0))
         return Explanation(stationarity, complementarity, mu, multipliers, no_rows)
 
-    def bound(self, enough: Array | float = 0.0) -> Bound:
-        """Return the better gap of two multipliers of the total, or one that is small enough."""
+    def bound(self, enough: Array | float = 0.0, near: float | None = None) -> Bound:
+        """Return the better gap of two multipliers of the total, or one that is small enough.
+
+        Of a loss with kinks those within ``near`` count; with None all distances are tried.
+        """
         tangent = self.tangent
         if self.total is None:
             terms = absolute_sum(tangent.slope, tangent.f)
             nothing = np.zeros(tangent.f.shape[:-1])
             return Bound(nothing, tangent.rise(np.zeros(1), np.zeros(1), *self.limits), terms)
         if isinstance(tangent, KinkedLoss | MixedLoss):
-            return self._kinked_bound(tangent, self.total, enough)
+            return self._kinked_bound(tangent, self.total, enough, near)
         sums = sums_of(tangent.slope, tangent.f, self.bounds)
         excess = excess_of(sums.size, sums.error, self.total)
         mu = usable(mean_multiplier(sums))
@@ -174,7 +177,11 @@ class Model(NamedTuple):
         return Bound(np.where(is_better, other_mu, mu), np.minimum(gap, other_gap), sums.terms)
 
     def _kinked_bound(
-        self, tangent: KinkedLoss | MixedLoss, total: float, enough: Array | float
+        self,
+        tangent: KinkedLoss | MixedLoss,
+        total: float,
+        enough: Array | float,
+        near: float | None,
     ) -> Bound:
         """Return the gap of a loss with kinks."""
         terms = absolute_sum(tangent.slope, tangent.f)
@@ -188,13 +195,14 @@ class Model(NamedTuple):
         gap = np.full(terms.shape, np.inf)
         limit = np.maximum(negligible(tangent.f.shape[-1]) * (terms + self.size), enough)
         unit = frequency_unit(tangent.f)
-        for near in distances(enough):
-            other_mu = usable(multiplier(tangent, self.bounds, near * unit))
+        for distance in distances(enough) if near is None else (near,):
+            other_mu = usable(multiplier(tangent, self.bounds, distance * unit))
             other_gap = self._gap_at(other_mu, excess)
+            is_last = gains_nothing(gap, other_gap, terms + self.size)
             mu = np.where(other_gap < gap, other_mu, mu)
             gap = np.minimum(gap, other_gap)
             # Closed forms are exact, so that the sharpest look is the last one.
-            if is_enough(gap, mu, excess, limit):
+            if is_last or is_enough(gap, mu, excess, limit):
                 break
         return Bound(mu, gap, terms)
 

@@ -27,6 +27,10 @@ ROUNDING = 1e-13
 # The same for long vectors: all that a status promises. Another look takes dozens of passes.
 _OF_LONG = 1e-8
 
+# A gap relative to Σ |g_v f_v| that is worth another look only while looks make it smaller: a
+# hundredth of what a status promises. From one look to the next, this part of it is not smaller.
+_SMALL = 1e-10
+_HARDLY_LESS = 0.9
 
 # Distances at which kinks and bounds may count: closed forms are exact, solvers are not.
 _NEARNESS = (1e-12, 1e-9, 1e-7, 1e-5)
@@ -43,6 +47,15 @@ def distances(enough: Array | float) -> tuple[float, ...]:
 def negligible(d: int) -> float:
     """Return the gap relative to Σ |g_v f_v| at which no other prices are tried."""
     return _OF_LONG if is_long(d) else ROUNDING
+
+
+def gains_nothing(gap: Array, wider: Array, terms: Array) -> bool:
+    """Return whether the next distance proves hardly more, of gaps that are small already.
+
+    Kinks within both are mostly the same then, and so they are within a third one.
+    """
+    is_small = gap <= _SMALL * terms
+    return bool(np.all(is_small & (wider >= _HARDLY_LESS * gap)))
 
 
 class Bound(NamedTuple):

@@ -26,7 +26,7 @@ from ldpopt.solve.certificate.bounds.dual import EPS, usable
 from ldpopt.solve.certificate.bounds.evidence import Explanation, SizedGap
 from ldpopt.solve.certificate.bounds.minorant import KinkedLoss, Minorant, MixedLoss, Tangent
 from ldpopt.solve.certificate.box.box import Model, applies
-from ldpopt.solve.certificate.box.total_prices import distances, negligible
+from ldpopt.solve.certificate.box.total_prices import distances, gains_nothing, negligible
 from ldpopt.solve.certificate.prices.normals import normal_of, one_ball, slack
 from ldpopt.solve.formulation import Formulation
 
@@ -61,12 +61,14 @@ def ball_gap(
         return None
     terms = absolute_sum(case.tangent.slope, point)
     gap = np.full(terms.shape, np.inf)
-    limit = negligible(start.d)
+    size = terms + case.model.size
+    limit = negligible(start.d) * size
     for near in distances(enough):
         proof = proof_at(near, case, enough)
+        is_last = gains_nothing(gap, proof.gap, size)
         gap = np.fmin(gap, proof.gap)
         # What rounding adds to a gap it adds at any other multiplier near this one.
-        if np.all(gap <= np.maximum(limit * terms + 2 * proof.rounding, enough)):
+        if is_last or np.all(gap <= np.maximum(limit + 2 * proof.rounding, enough)):
             break
     return SizedGap(gap, terms)
 
@@ -235,7 +237,7 @@ def proof_at(near: float, case: Case, enough: Array | float) -> Proof:
     mu = usable(mu) if case.has_price else np.zeros(mu.shape)
     turned = model._replace(tangent=_turned(case.tangent, mu[..., None] * normal))
     with np.errstate(invalid="ignore", over="ignore"):
-        bound = turned.bound(enough)
+        bound = turned.bound(enough, near)
         of_ball = slack(case.ball, normal, point)
         paid = mu * of_ball.bound
         # Outside the ball the second may be negative: each is rounded on its own.
