@@ -1155,3 +1155,9 @@ def test_a_view_computes_no_multipliers_that_take_seconds():
     # Short vectors and boxes take no time.
     alone = Problem(LeastSquares(), [NonNegative(), SumsTo(1.0)])
     assert "stationarity" in repr(alone.solve(solution.start).certificate)
+
+
+def test_two_vectors_where_three_arguments_are_needed_are_named():
+    problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0)])
+    with pytest.raises(InvalidTypeError, match=r"f is missing: certify\(problem, estimate, f\)"):
+        certify(problem, [0.5, 0.5])

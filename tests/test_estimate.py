@@ -268,7 +268,7 @@ def test_an_estimate_of_another_domain_is_refused():
 
 @pytest.mark.parametrize("oracle", ["oue", OUE, 3])
 def test_an_oracle_of_another_type_is_refused(oracle):
-    with pytest.raises(InvalidTypeError, match="oracle must be an oracle or a PureProtocol, got"):
+    with pytest.raises(InvalidTypeError, match="oracle must be an oracle or a PureProtocol, such"):
         FrequencyEstimate([0.5, 0.5], n=10, oracle=oracle)
 
 

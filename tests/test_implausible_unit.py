@@ -53,6 +53,29 @@ def test_noise_around_shares_of_1_is_not_taken_for_percent(recwarn):
     assert not recwarn.list
 
 
+@pytest.mark.parametrize(
+    ("values", "sums"),
+    [
+        ([37407.1, 13802.7, 21000.5, -1375.3], "70835"),
+        ([352.1, 331.0, 201.0, 124.0, -8.0, 21.0], "1021.1"),
+        ([[0.5, 0.5], [400.5, -1.0]], "399.5"),
+    ],
+)
+def test_numbers_of_users_are_noticed_beside_negative_ones(values, sums):
+    with pytest.warns(
+        ImplausibleUnitWarning, match=f"sum to {sums}, .* divide them by the number of all users$"
+    ):
+        PROBLEM.solve(values)
+
+
+@pytest.mark.parametrize(
+    "values", [[400.5, -90.0], [40.0, -0.1], [1e13, -0.5], [[0.5, 0.5], [400.5, -90.0]]]
+)
+def test_noise_and_far_estimates_are_not_taken_for_numbers_of_users(values, recwarn):
+    PROBLEM.solve(values)
+    assert not recwarn.list
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_counts_are_noticed(way):
     with pytest.warns(ImplausibleUnitWarning, match=r"use oracle\.estimate\(counts, n\)$"):

@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import inspect
 import itertools
 import pickle
 import weakref
@@ -47,6 +48,7 @@ from ldpopt.losses import (
     WeightedLeastSquares,
 )
 from ldpopt.solve.paths.closed_forms import CLOSED_FORMS
+from ldpopt.solve.planner import KEYWORDS
 from ldpopt.solve.programs.solvers import DEFAULT_SOLVER
 from tests import reference
 from tests.tolerances import CERTIFIED, GAP, OBJECTIVE, ROUNDING, SOLVER
@@ -387,6 +389,16 @@ def test_a_closed_form_that_does_not_exist_is_refused_with_the_reason():
 def test_a_closed_form_takes_no_solver(options, message):
     with pytest.raises(InvalidInputError, match=message):
         CLS.solve([0.5, 0.2], path="closed-form", **options)
+
+
+@pytest.mark.parametrize(("wrong", "right"), [("accurracy", "accuracy"), ("worker", "workers")])
+def test_a_misspelt_keyword_is_answered_with_the_nearest(wrong, right):
+    with pytest.raises(InvalidInputError, match=rf"\({wrong}\) are .*; did you mean {right}\?$"):
+        CLS.solve([0.5, 0.2], **{wrong: 1})
+    assert set(KEYWORDS) == set(inspect.signature(CLS.solve).parameters) - {
+        "estimate",
+        "solver_options",
+    }
 
 
 @pytest.mark.parametrize(

@@ -315,6 +315,14 @@ def in_cones(generator, cones):
     return s
 
 
+def test_a_printed_certificate_has_short_numbers_and_its_reason():
+    x = cp.Variable(2)
+    certificate = certify(cp.Problem(cp.Minimize(cp.sum_squares(x - 1)), [x >= 0]), [1 / 3, 0.0])
+    assert repr(certificate).startswith("ProgramCertificate(gap=1.44, violation=0, value=1.44, ")
+    assert certificate.reason in repr(certificate)
+    assert type(certificate.gap) is type(certificate.bound) is float
+
+
 def test_projections_are_in_the_dual_cones():
     generator = np.random.default_rng(3)
     for _ in range(60):

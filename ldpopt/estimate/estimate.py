@@ -60,7 +60,8 @@ class FrequencyEstimate(TracedFrequencies):
         if something was. If it is not stated, see the attribute ``is_raw``.
     labels
         Names of the d values, kept by whatever processes the estimate; by default the index
-        of a pandas Series. With both, numbers under these names are brought into their order.
+        of a pandas Series. A Series whose index has the same names in another order is sorted
+        by them.
     method
         Name of what produced the frequencies: a label for readers, on which nothing depends.
     clip_answers

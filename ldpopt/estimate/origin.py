@@ -117,7 +117,10 @@ def warn_of_scaled(frequencies: Array, n: int, oracle: PureProtocol) -> None:
 def checked_protocol(oracle: object) -> PureProtocol:
     """Return a protocol as it is; anything else raises an ``InvalidTypeError``."""
     if not isinstance(oracle, PureProtocol):
-        raise InvalidTypeError(f"oracle must be an oracle or a PureProtocol, got {oracle!r}")
+        raise InvalidTypeError(
+            "oracle must be an oracle or a PureProtocol, such as oracles.OUE(epsilon=1, d=8), got "
+            f"{oracle!r}"
+        )
     return oracle
 
 

@@ -186,7 +186,7 @@ class Formulation:
     def start_of(self, estimate: FrequencyEstimate | ArrayLike) -> FrequencyEstimate:
         """Return what is solved for as an estimate, plain numbers in the unit of the stated total.
 
-        Integers of its size are no counts of reports.
+        Integers of the size of that total are not taken as counts of reports: no warning says so.
         """
         return FrequencyEstimate.of(estimate, total=self._stated_total)
 

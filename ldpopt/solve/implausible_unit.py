@@ -17,6 +17,7 @@ from ldpopt.solve.formulation import Formulation, Region
 
 _NEAR = 1.0  # totals that percents may be off: rounding, of up to 1 %
 _ERRORS = 5.0  # standard errors of a sum that noise practically never exceeds
+_USERS = 1e11  # more than there are people
 _WHOLE = 2.0**53  # of doubles: beyond, all are whole numbers
 
 
@@ -69,8 +70,20 @@ def warn_of_unit(problem: Formulation, start: FrequencyEstimate) -> None:
             f"states a total of {total:g}: if they are percent, divide them by 100",
             ImplausibleUnitWarning,
         )
-    elif np.any(is_large & (lowest >= 0) & (sums < _WHOLE) & (f == np.rint(f)).all(axis=-1)):
+        return
+    is_whole = (f == np.rint(f)).all(axis=-1)
+    if np.any(is_large & (lowest >= 0) & (sums < _WHOLE) & is_whole):
         warn_of_counts()
+    # Numbers of a toy are smaller, and integers have a warning already.
+    is_of_users = is_large & (lowest < 0) & (sums >= PERCENT * total) & (sums <= _USERS) & ~is_whole
+    if is_of_users.any():
+        trial = validate.first(is_of_users)
+        warn(
+            f"these frequencies sum to {np.asarray(sums)[trial]:.6g}, and the problem states a "
+            f"total of {total:g}, which noise as large as the lowest, {lowest[trial]:.6g}, does "
+            "not explain: if they are numbers of users, divide them by the number of all users",
+            ImplausibleUnitWarning,
+        )
 
 
 def _warn_of_total(f: NDArray[np.float64], total: float) -> None:
@@ -79,7 +92,7 @@ def _warn_of_total(f: NDArray[np.float64], total: float) -> None:
     if sum_to_about(1, sums):
         warn(
             f"the problem states a total of {total:g}, and these frequencies sum to "
-            f"{np.ravel(sums)[0]:.6g}: if they are shares of 1, state SumsTo(1)",
+            f"{np.ravel(sums)[0]:.6g}: if the frequencies are shares of 1, state SumsTo(1)",
             ImplausibleUnitWarning,
         )
 
@@ -93,9 +106,9 @@ def _warn_of_groups(f: NDArray[np.float64], totals: NDArray[np.float64]) -> None
     sums = f.sum(axis=-1)
     if not sum_to_about(1, sums):
         return
-    remedy = "if they are percent, divide them by 100"
+    remedy = "if the totals are percent, divide them by 100"
     if stated > PERCENT + _NEAR:
-        remedy = "if they are numbers of users, divide them by the number of all users"
+        remedy = "if the totals are numbers of users, divide them by the number of all users"
     warn(
         f"the totals of groups sum to {stated:g}, and these frequencies to "
         f"{np.ravel(sums)[0]:.6g}: {remedy}",

@@ -9,7 +9,13 @@ from typing import Any, Literal
 import numpy as np
 
 from ldpopt import validate
-from ldpopt.errors import InvalidInputError, PrecisionError, SolverError, UnsupportedProblemError
+from ldpopt.errors import (
+    InvalidInputError,
+    PrecisionError,
+    SolverError,
+    UnsupportedProblemError,
+    nearest,
+)
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.solve.acceptance.judge import judge
@@ -26,6 +32,18 @@ from ldpopt.solve.status import ACCURACIES, Accuracy, Status
 
 PathChoice = Literal["auto", "closed-form", "iterative", "conic"]
 _PATHS = dict.fromkeys(("auto", "closed-form", "iterative", "conic"))
+
+KEYWORDS = (
+    "path",
+    "solver",
+    "accuracy",
+    "verbose",
+    "warm_start",
+    "time_limit",
+    "workers",
+    "show_progress",
+)
+"""What ``Problem.solve`` takes besides an estimate and the options of a solver."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +75,11 @@ class Request:
                 "path='conic'"
             )
         if self.options and self.solver is None and self.path not in ("conic", "iterative"):
+            close = [near for option in self.options for near in nearest(option, KEYWORDS)]
+            hint = f"; did you mean {close[0]}?" if close else ""
             raise InvalidInputError(
                 f"options ({', '.join(self.options)}) are those of a solver or an algorithm: name "
-                "it with solver=..., or use path='conic' or path='iterative'"
+                f"it with solver=..., or use path='conic' or path='iterative'{hint}"
             )
 
 

@@ -250,9 +250,9 @@ class Problem(_WithForms):
             points are the same for any number. A script that uses more than one needs
             ``if __name__ == "__main__":``, as with Python's own pools, which is a reason for the
             default. Another is that a process costs 1.3 s of processor time before its first solve,
-            and a trial 1.5 ms more than here: two pay from about four seconds of solving on. From
-            as many seconds of judging on, the points are judged in several processes too, where
-            loss and constraints can be sent to them: a lambda cannot.
+            and a trial 1.5 ms more than here: two workers save time where the solves take more than
+            about four seconds. Where the judgement of the points takes as long, several processes
+            share it too, if loss and constraints can be sent to them: a lambda cannot.
         show_progress
             Whether a bar counts the trials that a solver has solved; by default on a terminal and
             in a notebook, after two seconds.
@@ -278,16 +278,18 @@ class Problem(_WithForms):
             gap is too large or not known. If the loss is made for the noise of raw estimates, and
             this one is processed.
         ImplausibleUnitWarning
-            If values without noise look like percent or counts beside the problem's total: all are
-            at least 0, and sum to a hundred times the total within 1 %, or all are whole and sum to
-            ten times the total or more; and to 10 at least. With negative values, if they sum to a
-            hundred times the total within a half of that, and noise as large as the lowest value
-            does not explain it. If they are integers above 1, unless all are less than ten times a
-            total above 1. With or without noise, if the total is 100, or the number of reports, and
-            the values sum to 1 within 0.5; and if some of the values, not all, have upper bounds,
-            all these exceed the total, and no value may be negative. If ``Near``, ``Smooth`` or
-            ``Linear`` excludes nothing there, and its bound is a number of percent: more than twice
-            the total, up to a hundred times, with one decimal.
+            If numbers look like percent or counts beside the problem's total T:
+
+            - values without noise, all at least 0, that sum to 100 T within 1 %, or are all whole
+              and sum to 10 T or more (and to 10 at least);
+            - values without noise, some negative and not all whole, that sum to 100 T within
+              a half of that, or to more (up to 10¹¹), if noise as large as the lowest value cannot
+              explain the sum;
+            - integers above 1, unless all are below 10 T and T is above 1;
+            - values that sum to 1 within 0.5, where T is 100 or the number of reports;
+            - upper bounds of some of the values that all exceed T, where no value may be negative;
+            - a bound of ``Near``, ``Smooth`` or ``Linear`` that excludes nothing, between 2 T and
+              100 T, with one decimal.
 
         Notes
         -----

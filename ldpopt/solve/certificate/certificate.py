@@ -89,18 +89,18 @@ class Certificate:
         Largest violation of a constraint, in units of frequency.
     size
         What ``is_optimal(relative=True)`` divides the violation by: the largest |f_v|, or the
-        largest number that the constraints state, but of that 1 at the most. Where they state only
-        zeros, the estimate's largest number counts.
+        largest number that the constraints state (at most 1 of it), whichever is larger. Where
+        they state only zeros, the estimate's largest number counts.
     reason
         Why the gap of some trial is infinite; on sets that are not bounds and a total, also why
         one is above 1e-8 of the scale. Else empty.
     scope
         What is certified: the problem, or the convex part of a loss that was minimised last.
     is_quick
-        Whether multipliers take no more than a few looks at the values. Where they take seconds, a
-        printed certificate has only what is known without them, until one of them is read.
-    explain, measure
-        Return the multipliers, and the scale; the properties below read them, once.
+        Whether multipliers are computed in a few passes over the values. Where they take seconds, a
+        printed certificate shows only what is known without them, until one of them is read.
+    find_multipliers, find_scale
+        Compute what the properties below return. Each is called once, when one of them is read.
     """
 
     gap: Array
@@ -109,8 +109,8 @@ class Certificate:
     reason: str
     scope: str
     is_quick: bool
-    explain: Callable[[], Multipliers]
-    measure: Callable[[], Array]
+    find_multipliers: Callable[[], Multipliers]
+    find_scale: Callable[[], Array]
 
     def __post_init__(self) -> None:
         # What is proved is not written over.
@@ -126,11 +126,11 @@ class Certificate:
         frequencies and none at all, or half of them where the loss is infinite at 0. A status
         counts in the same scale.
         """
-        return self.measure()
+        return self.find_scale()
 
     @cached_property
     def _multipliers(self) -> Multipliers:
-        return Multipliers(*map(locked, self.explain()))
+        return Multipliers(*map(locked, self.find_multipliers()))
 
     @property
     def stationarity(self) -> Array:
@@ -144,7 +144,7 @@ class Certificate:
 
     @property
     def complementarity(self) -> Array:
-        """Largest |multiplier| times the distance to its bound.
+        """Largest |multiplier| times the distance to its bound; 0 where the point is beyond it.
 
         Where a constraint is a cvxpy expression, or has auxiliary variables, the sum of these
         products.
@@ -219,7 +219,7 @@ class Certificate:
 
     @property
     def at_hand(self) -> dict[str, float]:
-        """Those of ``worst`` that take no more than a few looks at the values, for views."""
+        """The numbers of ``worst`` that need no search for multipliers: what is printed."""
         names = _SCALARS if self._has_multipliers else _WITHOUT_MULTIPLIERS
         return {name: float(np.max(getattr(self, name))) for name in names}
 
@@ -283,8 +283,8 @@ def of_trials(parts: Sequence[Certificate], shape: tuple[int, ...]) -> Certifica
         reason=reason,
         scope=parts[0].scope,
         is_quick=all(part.is_quick for part in parts) and len(parts) <= _QUICK_PARTS,
-        explain=partial(_multipliers_of_trials, parts, shape),
-        measure=partial(_scales_of_trials, parts, shape),
+        find_multipliers=partial(_multipliers_of_trials, parts, shape),
+        find_scale=partial(_scales_of_trials, parts, shape),
     )
 
 
@@ -293,7 +293,7 @@ def _scales_of_trials(parts: Sequence[Certificate], shape: tuple[int, ...]) -> A
 
 
 def _multipliers_of_trials(parts: Sequence[Certificate], shape: tuple[int, ...]) -> Multipliers:
-    columns = zip(*(part.explain() for part in parts), strict=True)
+    columns = zip(*(part.find_multipliers() for part in parts), strict=True)
     return Multipliers(*(np.reshape(column, (*shape, *np.shape(column[0]))) for column in columns))
 
 
@@ -392,6 +392,8 @@ def certify(
         return certify_program(problem, estimate)
     if not isinstance(problem, Formulation):
         raise InvalidTypeError(f"certify takes a Problem or a cvxpy.Problem first, got {problem!r}")
+    if f is None and estimate is not None:
+        raise InvalidTypeError("f is missing: certify(problem, estimate, f)")
     find_minimum = problem.near_minimum
     # One object for both: a loss keeps what it stated for the estimate that it was made for.
     start = problem.start_of(estimate)
@@ -440,8 +442,8 @@ def _certificate(
         reason=next(iter(reasons), ""),
         scope=problem.loss.scope,
         is_quick=_is_quick(problem, point),
-        explain=partial(_multipliers, problem, start, point, evidence),
-        measure=measure,
+        find_multipliers=partial(_multipliers, problem, start, point, evidence),
+        find_scale=measure,
     )
 
 

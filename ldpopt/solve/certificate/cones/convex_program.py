@@ -71,6 +71,8 @@ _LARGE_COEFFICIENT = 2.0**8
 # Entries below this may be 0 but for a solver's tolerance, which says nothing about units.
 _NOTHING = 1e-7
 
+_SHOWN = ("gap", "violation", "value", "bound")
+
 _INDEFINITE = (
     "nothing proves a quadratic form of the objective positive semidefinite, whatever cvxpy takes "
     "it for: without that a tangent is no lower bound"
@@ -122,6 +124,10 @@ class ProgramCertificate:
     stationarity: float = np.inf
     duals: Mapping[Any, Any] = field(default_factory=dict, repr=False)
 
+    def __post_init__(self) -> None:
+        for name in (*_SHOWN, "scale", "size", "stationarity"):
+            object.__setattr__(self, name, float(getattr(self, name)))
+
     def is_optimal(self, tol: float = 1e-8, *, relative: bool = True) -> bool:
         """Return whether gap and violation are at most tol, by default times scale and size."""
         tol = validate.real("tol", tol, above=0)
@@ -131,9 +137,14 @@ class ProgramCertificate:
         scale, size = (self.scale, self.size) if is_relative else (1.0, 1.0)
         return bool(self.gap <= tol * scale and self.violation <= tol * size)
 
+    def __repr__(self) -> str:
+        numbers = ", ".join(f"{name}={getattr(self, name):.3g}" for name in _SHOWN)
+        reason = f", reason={self.reason!r}" if self.reason else ""
+        return f"ProgramCertificate({numbers}{reason})"
+
     def _repr_html_(self) -> str:
         """Return the numbers, and the multipliers by constraint."""
-        facts = shown.numbers_of(self, ("gap", "violation", "value", "bound"))
+        facts = shown.numbers_of(self, _SHOWN)
         numbers = html_of((), facts, title="Certificate of a cvxpy problem")
         return numbers + html_of(shown.HEADINGS, shown.multiplier_rows(self.duals))
 
