@@ -1,5 +1,6 @@
 """What an optimal status promises on every path; no answer is that of a changed problem."""
 
+from contextlib import nullcontext
 from dataclasses import FrozenInstanceError, replace
 from statistics import NormalDist
 
@@ -22,6 +23,7 @@ from ldpopt.constraints import (
     NonNegative,
     Smooth,
     SumsTo,
+    TopSet,
     Unimodal,
 )
 from ldpopt.constraints.base import Polyhedron
@@ -35,6 +37,7 @@ from ldpopt.losses import (
     LeastAbsolute,
     LeastSquares,
     MaxAbsolute,
+    MultinomialMLE,
     NormalisedGaussianMLE,
     PerReportMLE,
     WeightedLeastSquares,
@@ -55,6 +58,7 @@ from ldpopt.solve.plan import Outcome, Plan
 from ldpopt.solve.programs.program import ConeProgram
 from ldpopt.solve.programs.solvers import Running
 from ldpopt.solve.status import ACCURACIES, Status
+from tests.test_certificate_soundness import as_if_long
 from tests.tolerances import CERTIFIED, SOLVER
 
 SIMPLEX = [NonNegative(), SumsTo(1.0)]
@@ -869,3 +873,48 @@ def test_at_kinks_an_optimal_status_is_the_certificate_s_too(share):
     judgement = judge(problem, start, Outcome(point), plan, "high")
     is_optimal = certify(problem, start, point).is_optimal(1e-8, relative=True)
     assert (judgement.status is Status.OPTIMAL) == is_optimal
+
+
+OF_GRR = oracles.GRR(epsilon=1.0, d=2).estimate([40, 60], 100)
+OF_OUE = oracles.OUE(epsilon=1.0, d=2).estimate([40, 60], 100)
+BEYOND_THE_DOMAIN = [
+    (MultinomialMLE(), OF_GRR, -0.6),
+    (2 * MultinomialMLE(), OF_GRR, -0.6),
+    (BinomialMLE(), OF_OUE, -1.2),
+    (BinomialMLE(), OF_OUE, 3.2),
+    (GaussianMLE(), OF_OUE, -3.7),
+]
+
+
+@pytest.mark.parametrize(("loss", "estimate", "outside"), BEYOND_THE_DOMAIN)
+@pytest.mark.parametrize("path", ["closed-form", "conic"])
+@pytest.mark.parametrize("is_long", [False, True])
+@pytest.mark.parametrize(
+    "more",
+    [(), (SumsTo(0.0),), (Monotone([0, 1]),), (TopSet([0]),), (GroupTotals([[0, 1]], [0.0]),)],
+    ids=["bounds", "total", "order", "top set", "group"],
+)
+def test_where_the_loss_is_infinite_nothing_is_optimal(
+    loss, estimate, outside, path, is_long, more
+):
+    # The first value is at its bound, and the other where the set is no larger than a point.
+    size = abs(outside)
+    first = outside if outside > 0 or not more else size
+    point = np.array([first, -first])
+    problem = Problem(loss, [Bounds(point - 0.01, point + 0.01), *more])
+    plan = Plan(path, "planted", problem, "")
+    with as_if_long() if is_long else nullcontext():
+        judgement = judge(problem, estimate, Outcome(point), plan, "high")
+        assert judgement.status is Status.INACCURATE
+        assert certify(problem, estimate, point).gap == np.inf
+
+
+@pytest.mark.parametrize(("loss", "estimate", "outside"), BEYOND_THE_DOMAIN)
+@pytest.mark.parametrize(
+    "more", [(), (SumsTo(0.5),), (Monotone([0, 1]),), (TopSet([0]),), (Near([0.5, 0.5], 30.0),)]
+)
+def test_bounds_beyond_the_end_of_a_loss_are_an_infeasible_problem(loss, estimate, outside, more):
+    far = 1.1 * outside
+    bounds = Bounds([min(far, 2 * far), -9.0], [max(far, 2 * far), 9.0])
+    with pytest.raises(InfeasibleError, match=r"is infinite|where the loss is finite"):
+        Problem(loss, [bounds, *more]).solve(estimate)

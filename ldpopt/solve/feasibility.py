@@ -237,7 +237,7 @@ def _is_proved(variable: cp.Variable, forms: Sequence[cp.Constraint]) -> bool:
     """Return whether a ray proves that no point of any plausible size satisfies the forms.
 
     Points of A x + s = b with s in a cone have z·b - (Aᵀz)·x = z·s >= 0 for every z of the dual
-    cone. Where z·b < 0, the sum of all |x| is therefore at least -z·b over the largest |Aᵀz|: XX
+    cone. Where z·b < 0, the sum of all |x| is therefore at least -z·b over the largest |Aᵀz|.
     """
     program = compiled_set(variable, forms).program
     program = replace(program, linear=np.zeros(len(program.linear)))

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from ldpopt.constraints import Constraint
 from ldpopt.estimate import FrequencyEstimate
+from ldpopt.losses import Loss
 from ldpopt.solve import feasibility
 from ldpopt.solve.acceptance.margin_gap import margin_gap
 from ldpopt.solve.acceptance.quick_gap import of_bounds, of_total, quick_gap
@@ -119,6 +120,16 @@ def judge(
         listed = f"{', '.join(first)} and {last}" if first else last
         return Judgement(Status.INACCURATE, listed)
     return Judgement(Status.OPTIMAL, "")
+
+
+def _is_outside_domain(loss: Loss, start: FrequencyEstimate, point: Array) -> bool:
+    """Return whether a value is outside the interval in which the loss is finite.
+
+    Most losses have no end, and need no pass over the values.
+    """
+    first, last = loss.domain(loss.constants(start))
+    is_low = first > -np.inf and point.min() < first
+    return bool(is_low or (last < np.inf and point.max() > last))
 
 
 def _violation(formulation: Formulation, point: Array, measured: Sequence[Measured]) -> Array:
@@ -227,13 +238,19 @@ def _bound(
         terms = terms_of(formulation, start, point)
         value = np.abs(formulation.loss.value(point, start))
         enough = tolerance * np.where(np.isfinite(terms), np.maximum(terms, value), value)
-    if formulation.is_separate(start.d):
+    is_separate = formulation.is_separate(start.d)
+    if is_separate:
         # Compiled sweeps over long vectors take no longer than a gradient and what follows from it.
         if quick is not None:
             return _sized(formulation, start, point, quick, tolerance)
         of_slopes = quick_gap(formulation, start, point)
         if of_slopes is not None:
             return of_slopes
+    # There slopes prove nothing. The quick proofs above end before the loss's domain does.
+    if _is_outside_domain(formulation.loss, start, point):
+        shape = point.shape[:-1]
+        return SizedGap(np.full(shape, np.inf), np.ones(shape))
+    if is_separate:
         _, gap, terms = box.bound(formulation, start, point, enough)
         return SizedGap(gap, terms)
     is_convex = formulation.has_convex_set

@@ -118,9 +118,28 @@ def has_own_minima(formulation: Formulation, estimate: FrequencyEstimate) -> boo
 
 
 def reachable_bounds(formulation: Formulation, estimate: FrequencyEstimate) -> tuple[Array, Array]:
-    """Return the bounds of a problem, just inside the domain of its loss."""
+    """Return the bounds of a problem, just inside the domain of its loss.
+
+    Raises
+    ------
+    InfeasibleError
+        If the loss is infinite wherever a value is between its bounds.
+    """
     region = formulation.region(estimate.d)
     start, end = formulation.loss.domain(formulation.loss.constants(estimate))
+    # Most losses have no end, and need no pass.
+    if end < np.inf and region.lower.max() > end:
+        v = int(np.argmax(region.lower))
+        raise InfeasibleError(
+            f"no vector satisfies the constraints: they keep f[{v}] at or above "
+            f"{region.lower[v]:g}, and {formulation.loss!r} is infinite beyond {end:.6g}"
+        )
+    if start > -np.inf and region.upper.min() < start:
+        v = int(np.argmin(region.upper))
+        raise InfeasibleError(
+            f"no vector satisfies the constraints: they keep f[{v}] at or below "
+            f"{region.upper[v]:g}, and {formulation.loss!r} is infinite below {start:.6g}"
+        )
     lower = np.maximum(region.lower, _SHORT_OF_THE_END * start)
     return lower, np.minimum(region.upper, _SHORT_OF_THE_END * end)
 
