@@ -218,6 +218,8 @@ class Labelled:
                         + ("" if isinstance(key, str) else f"; a label is a text, '{key}'")
                     )
         labels = tuple(dict.fromkeys(label for row in mappings for label in row))
+        if not labels:
+            raise InvalidInputError(f"{what} must map labels to numbers, and the mapping is empty")
         numbers = np.array([[row.get(label, rest) for label in labels] for row in mappings], float)
         return cls(what, numbers if mappings is rows else numbers[0], labels, rest)
 

@@ -32,6 +32,7 @@ from ldpopt.losses import (
     BinomialMLE,
     ChannelMLE,
     GaussianMLE,
+    KLTo,
     KullbackLeibler,
     L1To,
     LeastAbsolute,
@@ -918,3 +919,25 @@ def test_bounds_beyond_the_end_of_a_loss_are_an_infeasible_problem(loss, estimat
     bounds = Bounds([min(far, 2 * far), -9.0], [max(far, 2 * far), 9.0])
     with pytest.raises(InfeasibleError, match=r"is infinite|where the loss is finite"):
         Problem(loss, [bounds, *more]).solve(estimate)
+
+
+@pytest.mark.parametrize("power", [250, 255, 290, 299, 305])
+@pytest.mark.parametrize("more", [(), (Monotone([0, 1, 2]),), (Near([0.3, 0.3, 0.4], 0.1),)])
+@pytest.mark.parametrize("plain", [LeastSquares(), KLTo([0.3, 0.3, 0.4])])
+@pytest.mark.filterwarnings("ignore:the solution is inaccurate")
+def test_in_huge_units_the_status_is_that_of_the_certificate(plain, more, power):
+    problem = Problem(10.0**power * plain, [NonNegative(), SumsTo(1.0), *more])
+    solution = problem.solve([0.9, 0.3, -0.1])
+    is_optimal = solution.certificate.is_optimal(1e-8, relative=True)
+    assert (solution.status is Status.OPTIMAL) == is_optimal
+    # A loss of least squares may be proved up to the largest multipliers that are used.
+    assert is_optimal or power > 290
+
+
+@pytest.mark.parametrize("norm", [1, 2, "kl"])
+@pytest.mark.filterwarnings("ignore:the solution is inaccurate")
+def test_a_minimum_far_out_in_a_ball_is_not_called_unbounded(norm):
+    estimate = oracles.GRR(epsilon=1.0, d=3).estimate([40, 60, 30], 130)
+    ball = Near([5e14, 3e14, 2e14], 1e14, norm)
+    point = Problem(MultinomialMLE(), [NonNegative(), ball]).solve(estimate).frequencies
+    assert ball.violation(point) <= 1e8

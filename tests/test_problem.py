@@ -631,3 +631,10 @@ def test_without_constraints_no_trial_of_a_stack_is_violated():
     solution = Problem(LeastSquares(), []).solve([[0.5, -0.2], [0.1, 0.9]])
     assert solution.certificate.violation.tolist() == [0.0, 0.0]
     assert solution.problem.violation(np.zeros((3, 2))).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_an_empty_mapping_of_bounds_and_weights_beyond_a_double_are_refused():
+    with pytest.raises(InvalidInputError, match="lower must map labels to numbers, and the mapp"):
+        Problem(LeastSquares(), [Bounds(lower={})]).solve([0.5, 0.2])
+    with pytest.raises(InvalidInputError, match="the sum of the weights is beyond the largest"):
+        WeightedLeastSquares([1e308, 1e308])

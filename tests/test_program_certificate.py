@@ -323,6 +323,13 @@ def test_a_printed_certificate_has_short_numbers_and_its_reason():
     assert type(certificate.gap) is type(certificate.bound) is float
 
 
+def test_a_point_beyond_the_doubles_is_no_number():
+    x = cp.Variable(2)
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(x)), [x >= 0])
+    with pytest.raises(InvalidTypeError, match=r"the value of variable .* must be numbers"):
+        certify(problem, [10**400, 0])
+
+
 def test_projections_are_in_the_dual_cones():
     generator = np.random.default_rng(3)
     for _ in range(60):

@@ -145,6 +145,12 @@ class WeightedLeastSquares(Deviation, SeparableLoss):
 
     def __init__(self, weights: ArrayLike) -> None:
         self.weights = validate.positive_vector("weights", weights)
+        with np.errstate(over="ignore"):
+            if np.isinf(self.weights.sum()):
+                raise InvalidInputError(
+                    "the sum of the weights is beyond the largest double: state them in a larger "
+                    "unit"
+                )
 
     @property
     def latex(self) -> str:

@@ -73,6 +73,9 @@ _SOME = 4096
 # nothing is small beside it.
 _HUGE = 1e150
 
+# Where they sum to more, multipliers may be too large for a certificate to use.
+_TOO_STEEP = 1e295
+
 
 class Judgement(NamedTuple):
     """The status of a point, and why it is not optimal; the reason is empty if it is."""
@@ -347,10 +350,12 @@ def _doubts(
         return [why_infinite(formulation.loss, start, point)]
     gap = bound.gap
     # A part of the scale is often enough: all of it takes the loss at 0 as well.
-    is_usual = not vanishes(formulation, start, point, bound.terms).any()
+    is_steep = np.any(bound.terms > _TOO_STEEP)
+    is_usual = not is_steep and not vanishes(formulation, start, point, bound.terms).any()
     if is_usual and is_within(gap, np.abs(value - formulation.loss.offset(start)), tolerance):
         return []
-    if is_within(gap, scale_of(formulation, start, point, bound.terms, value), tolerance):
+    scale = scale_of(formulation, start, point, bound.terms, value)
+    if not is_steep and is_within(gap, scale, tolerance):
         return []
     # The bound so far was a quick one, or the search for it ended early, by looser programs: that
     # it is large proves nothing against the point. The slopes at kinks are the certificate's too,
@@ -358,7 +363,8 @@ def _doubts(
     certificate = certify(formulation, start, point)
     size = np.asarray(certificate.scale)
     # A quick bound does not see what vanishes below the smallest doubles.
-    gap = np.where(size < VANISHING, certificate.gap, np.fmin(gap, certificate.gap))
+    is_lost = is_steep | (size < VANISHING)
+    gap = np.where(is_lost, certificate.gap, np.fmin(gap, certificate.gap))
     excessive = gap[~(gap <= np.where(np.isfinite(size), tolerance * size, 0.0))]
     if not excessive.size:
         return []

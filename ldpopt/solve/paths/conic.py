@@ -533,7 +533,7 @@ class _Stack:
     unit
         As in ``CompiledProblem``.
     largest
-        The largest absolute value of the estimate.
+        The largest frequency that the estimate or the constraints speak of.
     """
 
     formulation: Formulation
@@ -566,8 +566,9 @@ class _Stack:
         numbers = numbers_of(formulation, start.d)
         keys = tuple(part.compiled_key(start.d) for part in formulation.constraints)
         # Frequencies beyond the usual get a unit of their own.
-        largest = float(np.abs(start.frequencies).max())
-        unit = unit_of_size(largest_frequency(formulation.constraints, start.d, largest), start.d)
+        of_estimate = float(np.abs(start.frequencies).max())
+        largest = largest_frequency(formulation.constraints, start.d, of_estimate)
+        unit = unit_of_size(largest, start.d)
         given_ones = formulation, start, solver, settings, given, running
         return cls(*given_ones, *parts, numbers, keys, unit, largest)
 

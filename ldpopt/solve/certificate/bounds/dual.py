@@ -30,8 +30,8 @@ _OPERATIONS = 16
 # How far, in units of f, the errors of residuals may move a maximum where they are squared.
 _SHARP = 1e-9
 
-# Larger multipliers than any loss has; products with frequencies do not overflow below it.
-_LARGEST = 1e250
+# Larger multipliers than any loss has: products with frequencies overflow soon beyond it.
+_LARGEST = 1e300
 
 
 def usable(multipliers: Array, largest: float = _LARGEST) -> Array:

@@ -355,7 +355,7 @@ def _value_of(variable: cp.Variable, point: Mapping[cp.Variable, ArrayLike] | No
     validate.unmasked(f"the value of variable {variable.name()}", dense)
     try:
         array: NDArray[Any] = np.asarray(dense, dtype=np.complex128)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidTypeError(
             f"the value of variable {variable.name()} must be numbers, got {value!r}"
         ) from None
