@@ -1072,3 +1072,30 @@ def test_a_multinomial_likelihood_without_lower_bounds_has_a_gap():
     certificate = ldpopt.certify(problem, estimate, problem.solve(estimate).frequencies, exact=True)
     assert certificate.gap <= 1e-16
     assert certificate.reason == ""
+
+
+@pytest.mark.parametrize("d", [3, 50, 2048])
+@pytest.mark.parametrize("more", [(), (NonNegative(),), (Bounds(0.0, 0.9),)])
+@pytest.mark.parametrize("moved", [1e-6, 1e-3])
+def test_weights_over_twenty_orders_have_the_gap_of_exact_arithmetic(d, more, moved):
+    rng = np.random.default_rng(3)
+    weights = 10.0 ** rng.uniform(-10, 10, d)
+    estimate = rng.normal(1 / d, 1e-4, d)
+    problem = ldpopt.Problem(losses.WeightedLeastSquares(weights), [SumsTo(1.0), *more])
+    point = problem.minimise(estimate)
+    point[np.argmax(weights)] += moved
+    point[np.argmin(weights)] -= moved
+    gap = ldpopt.certify(problem, estimate, point).gap
+    exact = ldpopt.certify(problem, estimate, point, exact=True)
+    assert exact.gap <= gap <= exact.gap * (1 + 1e-9)
+
+
+def test_minima_of_weights_over_twenty_orders_are_proved_beside_tiny_estimates():
+    d = 5000
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        estimate = 1e-8 * rng.normal(1 / d, 1e-4, d)
+        loss = losses.WeightedLeastSquares(10.0 ** rng.uniform(-10, 10, d))
+        solution = ldpopt.Problem(loss, [SumsTo(1.0)]).solve(estimate)
+        assert solution.status == "optimal"
+        assert solution.certificate.is_optimal(1e-8, relative=True)

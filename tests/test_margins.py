@@ -143,7 +143,7 @@ def test_margins_that_contradict_each_other_are_named(kept, wrong, message):
     with pytest.raises(InfeasibleError, match=message):
         Problem(losses.LeastSquares(), margins).solve(target)
     with pytest.raises(InfeasibleError, match="and the total"):
-        Problem(losses.LeastSquares(), [margins[0], SumsTo(1.5)]).solve(target)
+        Problem(losses.LeastSquares(), [margins[0], SumsTo(150.0)]).solve(target)
 
 
 def test_margins_that_were_rounded_are_no_contradiction():

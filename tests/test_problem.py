@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from ldpopt import FrequencyEstimate, Problem, Solution, certify, oracles, postprocess, priors
+from ldpopt import (
+    FrequencyEstimate,
+    Parameter,
+    Problem,
+    Solution,
+    certify,
+    oracles,
+    postprocess,
+    priors,
+)
 from ldpopt.constraints import (
     AtMost,
     Bounds,
@@ -638,3 +647,14 @@ def test_an_empty_mapping_of_bounds_and_weights_beyond_a_double_are_refused():
         Problem(LeastSquares(), [Bounds(lower={})]).solve([0.5, 0.2])
     with pytest.raises(InvalidInputError, match="the sum of the weights is beyond the largest"):
         WeightedLeastSquares([1e308, 1e308])
+
+
+def test_the_problem_of_a_solution_is_one_that_solves_at_the_parameters_values():
+    total = Parameter("total", 1.0)
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(total)])
+    solution = problem.solve([0.5, 0.2, 0.1])
+    total.value = 2.0
+    assert type(solution.problem) is Problem
+    again = solution.problem.solve([0.5, 0.2, 0.1])
+    assert_allclose(again.frequencies, solution.frequencies, rtol=0, atol=0)
+    assert problem.solve([0.5, 0.2, 0.1]).frequencies.sum() == pytest.approx(2.0)

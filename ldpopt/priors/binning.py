@@ -147,10 +147,17 @@ class Binned:
         lonely = np.abs(distance) > reach
         if lonely.any():
             at = int(np.argmax(lonely))
+            remedy = "check the noise of the estimate and its n"
+            if not self.noise.slope:
+                remedy += (
+                    "; where the noise grows with the frequency, as at a large ε, that of a "
+                    "frequency of 0 is too small: use priors.posterior_mean(estimate, prior, "
+                    "value_dependent=True), or a method without a prior such as norm-sub"
+                )
             raise InvalidInputError(
                 f"the estimate {self.y[at] / self.n:g} is more than {_REACH:g} standard deviations "
                 f"({self.noise.sd / self.n:g}) from every frequency that {self.n:,} users can "
-                "have: check the noise of the estimate and its n"
+                f"have: {remedy}"
             )
 
     def _kernel(self, rows: slice, support: Array, inside: Array) -> Array:

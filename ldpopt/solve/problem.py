@@ -23,7 +23,6 @@ from ldpopt.errors import (
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.sets import NamedSets, Sets, named_sets
 from ldpopt.estimate.traced import warn_unless_raw_noise
-from ldpopt.immutable import called_as
 from ldpopt.losses import Loss
 from ldpopt.risks import Collection
 from ldpopt.solve import constrained_intervals, feasibility, parameter_path
@@ -52,32 +51,8 @@ Array = NDArray[np.float64]
 Measured = FrequencyEstimate | Sources | ArrayLike
 
 
-@called_as("Problem")
 @dataclass(frozen=True, repr=False)
-class _WithForms(Formulation):
-    """A statement that knows the closed forms: a problem, or what it states at one moment.
-
-    A solution keeps the latter, and its certificate goes the same ways as that of the problem.
-    """
-
-    def near_minimum(self, start: FrequencyEstimate) -> Array | None:
-        """Return the point of the closed form over the convex constraints, if there is one."""
-        stated = self.at(start)
-        convex = stated.under(stated.convex_constraints)
-        try:
-            match = closed_form_for(convex, start, explains=False)
-            return None if match is None else match.evaluate()
-        # What has no minimum, or none that a form can find, has none that is known.
-        except LdpoptError:
-            return None
-
-    def _restated(self, loss: Loss, constraints: tuple[Constraint, ...]) -> Formulation:
-        """Return another statement that knows the closed forms."""
-        return _WithForms(loss, constraints)
-
-
-@dataclass(frozen=True, repr=False)
-class Problem(_WithForms):
+class Problem(Formulation):
     """Minimise a loss of the frequencies under constraints.
 
     A problem is immutable: to change a part, build a new one.
@@ -117,6 +92,21 @@ class Problem(_WithForms):
     def __init__(self, loss: Loss, constraints: Sequence[Constraint] = ()) -> None:
         super().__init__(loss, constraints)  # type: ignore[arg-type]  # made a tuple there
         object.__setattr__(self, "_planner", Planner())
+
+    def near_minimum(self, start: FrequencyEstimate) -> Array | None:
+        """Return the point of the closed form over the convex constraints, if there is one."""
+        stated = self.at(start)
+        convex = stated.under(stated.convex_constraints)
+        try:
+            match = closed_form_for(convex, start, explains=False)
+            return None if match is None else match.evaluate()
+        # What has no minimum, or none that a form can find, has none that is known.
+        except LdpoptError:
+            return None
+
+    def _restated(self, loss: Loss, constraints: tuple[Constraint, ...]) -> Formulation:
+        """Return another statement that knows the closed forms."""
+        return Problem(loss, constraints)
 
     def plan(self, estimate: Measured) -> Plan:
         """Return the path that ``solve`` takes for this estimate, its name and the reason.

@@ -28,12 +28,19 @@ from ldpopt.solve.certificate.bounds.evidence import (
     explains_more,
 )
 from ldpopt.solve.certificate.bounds.intervals import Box
-from ldpopt.solve.certificate.bounds.minorant import KinkedLoss, Minorant, MixedLoss, minorant
+from ldpopt.solve.certificate.bounds.minorant import (
+    KinkedLoss,
+    Minorant,
+    MixedLoss,
+    Tangent,
+    minorant,
+)
 from ldpopt.solve.certificate.bounds.shared_kinks import are_known
 from ldpopt.solve.certificate.box.long_box import long_bound
 from ldpopt.solve.certificate.box.total_prices import (
     Bound,
     common_multiplier,
+    curved_multiplier,
     distances,
     excess_of,
     filling_multiplier,
@@ -153,7 +160,7 @@ class Model(NamedTuple):
         return Explanation(stationarity, complementarity, mu, multipliers, no_rows)
 
     def bound(self, enough: Array | float = 0.0, near: float | None = None) -> Bound:
-        """Return the better gap of two multipliers of the total, or one that is small enough.
+        """Return the best gap of three multipliers of the total, or one that is small enough.
 
         Of a loss with kinks those within ``near`` count; with None all distances are tried.
         """
@@ -171,10 +178,14 @@ class Model(NamedTuple):
         limit = np.maximum(negligible(tangent.f.shape[-1]) * sums.terms, enough)
         if is_enough(gap, mu, excess, limit):
             return Bound(mu, gap, sums.terms)
-        other_mu = usable(filling_multiplier(tangent.slope, self.bounds, self.total))
-        other_gap = self._gap_at(other_mu, excess)
-        is_better = other_gap < gap
-        return Bound(np.where(is_better, other_mu, mu), np.minimum(gap, other_gap), sums.terms)
+        others = [filling_multiplier(tangent.slope, self.bounds, self.total)]
+        if isinstance(tangent, Tangent) and np.any(tangent.modulus > 0):
+            others.append(curved_multiplier(tangent.slope, tangent.modulus, tangent.f, self.bounds))
+        for other_mu in map(usable, others):
+            other_gap = self._gap_at(other_mu, excess)
+            mu = np.where(other_gap < gap, other_mu, mu)
+            gap = np.minimum(gap, other_gap)
+        return Bound(mu, gap, sums.terms)
 
     def _kinked_bound(
         self,

@@ -172,6 +172,21 @@ def mean_multiplier(sums: Sums) -> Array:
     return np.asarray(-mean)
 
 
+def curved_multiplier(slope: Array, modulus: Array, point: Array, limits: Box) -> Array:
+    """Return minus the mean gradient of the values off their bounds, weighted by 1/m.
+
+    Without bounds the price μ leaves Σ (g_v + μ)²/(2 m_v) of a loss with second derivatives m, and
+    this mean makes that smallest. Of curvatures that differ by many orders the plain mean is mostly
+    the rounding of the steepest value.
+    """
+    is_off = (point > limits.lower) & (point < limits.upper) & (modulus > 0)
+    smallest = np.min(np.where(is_off, modulus, np.inf), axis=-1, keepdims=True)
+    weight = np.where(is_off, smallest / np.where(is_off, modulus, 1.0), 0.0)
+    mass = np.maximum(weight.sum(axis=-1), np.finfo(np.float64).tiny)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(-weighted_sum(slope, weight) / mass)
+
+
 def filling_multiplier(slope: Array, limits: Box, total: float) -> Array:
     """Return minus the slope of the value that a filling by increasing slope takes last."""
     lower = np.broadcast_to(limits.lower, slope.shape)
