@@ -1080,11 +1080,13 @@ def test_a_multinomial_likelihood_without_lower_bounds_has_a_gap():
 def test_weights_over_twenty_orders_have_the_gap_of_exact_arithmetic(d, more, moved):
     rng = np.random.default_rng(3)
     weights = 10.0 ** rng.uniform(-10, 10, d)
-    estimate = rng.normal(1 / d, 1e-4, d)
+    # Some values are at 0 where that is a bound.
+    estimate = rng.normal(1 / d, 1 / d, d)
     problem = ldpopt.Problem(losses.WeightedLeastSquares(weights), [SumsTo(1.0), *more])
     point = problem.minimise(estimate)
-    point[np.argmax(weights)] += moved
-    point[np.argmin(weights)] -= moved
+    largest = np.argmax(point)
+    point[np.argmax(np.where(point > 0, weights, 0.0))] += moved
+    point[largest] -= moved
     gap = ldpopt.certify(problem, estimate, point).gap
     exact = ldpopt.certify(problem, estimate, point, exact=True)
     assert exact.gap <= gap <= exact.gap * (1 + 1e-9)
@@ -1099,3 +1101,13 @@ def test_minima_of_weights_over_twenty_orders_are_proved_beside_tiny_estimates()
         solution = ldpopt.Problem(loss, [SumsTo(1.0)]).solve(estimate)
         assert solution.status == "optimal"
         assert solution.certificate.is_optimal(1e-8, relative=True)
+
+
+def test_a_flat_value_at_its_bound_does_not_set_the_price_of_steep_ones():
+    loss = losses.WeightedLeastSquares([1e-6, 1.0, 1e6, 1e6])
+    problem = ldpopt.Problem(loss, [SumsTo(1.0), NonNegative()])
+    estimate = [-1e7, 0.4, 0.7, 0.2]
+    point = problem.minimise(estimate) + np.array([0.0, 0.0, 1e-3, -1e-3])
+    assert point[0] == 0
+    gap = ldpopt.certify(problem, estimate, point).gap
+    assert gap <= ldpopt.certify(problem, estimate, point, exact=True).gap * (1 + 1e-9)
