@@ -131,7 +131,8 @@ class WeightedLeastSquares(Deviation, SeparableLoss):
     Raises
     ------
     InvalidInputError, InvalidTypeError
-        If a weight is not finite and positive (the first index is named).
+        If a weight is not finite and positive (the first index is named), or their sum is beyond
+        the largest double.
 
     Examples
     --------

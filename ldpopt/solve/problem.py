@@ -105,7 +105,7 @@ class Problem(Formulation):
             return None
 
     def _restated(self, loss: Loss, constraints: tuple[Constraint, ...]) -> Formulation:
-        """Return another statement that knows the closed forms."""
+        """Return another problem, which knows the closed forms too."""
         return Problem(loss, constraints)
 
     def plan(self, estimate: Measured) -> Plan:
@@ -272,9 +272,9 @@ class Problem(Formulation):
 
             - values without noise, all at least 0, that sum to 100 T within 1 %, or are all whole
               and sum to 10 T or more (and to 10 at least);
-            - values without noise, some negative and not all whole, that sum to 100 T within
-              a half of that, or to more (up to 10¹¹), if noise as large as the lowest value cannot
-              explain the sum;
+            - values without noise, some of them negative, that sum to 100 T within a half of that,
+              or, if not all are whole, to more (up to 10¹¹), where noise as large as the lowest
+              value cannot explain the sum;
             - integers above 1, unless all are below 10 T and T is above 1;
             - values that sum to 1 within 0.5, where T is 100 or the number of reports;
             - upper bounds of some of the values that all exceed T, where no value may be negative;

@@ -31,10 +31,14 @@ from numpy.typing import NDArray
 
 from ldpopt.constraints import Constraint
 from ldpopt.estimate import FrequencyEstimate
-from ldpopt.losses import Loss
 from ldpopt.solve import feasibility
 from ldpopt.solve.acceptance.margin_gap import margin_gap
-from ldpopt.solve.acceptance.quick_gap import of_bounds, of_total, quick_gap
+from ldpopt.solve.acceptance.quick_gap import (
+    is_outside_domain,
+    of_bounds,
+    of_total,
+    quick_gap,
+)
 from ldpopt.solve.acceptance.slope_gap import slope_gap
 from ldpopt.solve.acceptance.variation_gap import variation_gap
 from ldpopt.solve.acceptance.vertex_gap import vertex_gap
@@ -123,16 +127,6 @@ def judge(
         listed = f"{', '.join(first)} and {last}" if first else last
         return Judgement(Status.INACCURATE, listed)
     return Judgement(Status.OPTIMAL, "")
-
-
-def _is_outside_domain(loss: Loss, start: FrequencyEstimate, point: Array) -> bool:
-    """Return whether a value is outside the interval in which the loss is finite.
-
-    Most losses have no end, and need no pass over the values.
-    """
-    first, last = loss.domain(loss.constants(start))
-    is_low = first > -np.inf and point.min() < first
-    return bool(is_low or (last < np.inf and point.max() > last))
 
 
 def _violation(formulation: Formulation, point: Array, measured: Sequence[Measured]) -> Array:
@@ -249,8 +243,8 @@ def _bound(
         of_slopes = quick_gap(formulation, start, point)
         if of_slopes is not None:
             return of_slopes
-    # There slopes prove nothing. The quick proofs above end before the loss's domain does.
-    if _is_outside_domain(formulation.loss, start, point):
+    # Outside, slopes prove nothing. The quick proofs above end before the loss's domain does.
+    if is_outside_domain(formulation.loss, start, point):
         shape = point.shape[:-1]
         return SizedGap(np.full(shape, np.inf), np.ones(shape))
     if is_separate:

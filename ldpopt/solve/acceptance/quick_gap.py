@@ -99,10 +99,17 @@ def _bounded_gap(
 
 def is_near_end(loss: Loss, start: FrequencyEstimate, point: Array) -> bool:
     """Return whether a value has come to the end of the interval in which the loss is finite."""
+    return is_outside_domain(loss, start, point, _END)
+
+
+def is_outside_domain(
+    loss: Loss, start: FrequencyEstimate, point: Array, margin: float = 0.0
+) -> bool:
+    """Return whether a value is outside the interval in which the loss is finite, or nearly so."""
     first, last = loss.domain(loss.constants(start))
     # The infinities are looked at first: most losses have no end, and need no pass.
-    is_low = first > -np.inf and point.min() - first <= _END
-    return bool(is_low or (last < np.inf and last - point.max() <= _END))
+    is_low = first > -np.inf and point.min() - first < margin
+    return bool(is_low or (last < np.inf and last - point.max() < margin))
 
 
 class Sloped(NamedTuple):

@@ -22,6 +22,11 @@ UNBOUNDED = (
     "Bounds"
 )
 
+_NOWHERE_FINITE = (
+    "no vector satisfies the constraints: they keep f[{}] at or {} {:g}, and {!r} is infinite {} "
+    "{:.6g}"
+)
+
 # Multipliers beyond this change no double: it is twice the range of a double's exponent. It stands
 # for slopes that are infinite everywhere, where any multiplier will do.
 STEEPEST = 1500.0
@@ -131,14 +136,12 @@ def reachable_bounds(formulation: Formulation, estimate: FrequencyEstimate) -> t
     if end < np.inf and region.lower.max() > end:
         v = int(np.argmax(region.lower))
         raise InfeasibleError(
-            f"no vector satisfies the constraints: they keep f[{v}] at or above "
-            f"{region.lower[v]:g}, and {formulation.loss!r} is infinite beyond {end:.6g}"
+            _NOWHERE_FINITE.format(v, "above", region.lower[v], formulation.loss, "above", end)
         )
     if start > -np.inf and region.upper.min() < start:
         v = int(np.argmin(region.upper))
         raise InfeasibleError(
-            f"no vector satisfies the constraints: they keep f[{v}] at or below "
-            f"{region.upper[v]:g}, and {formulation.loss!r} is infinite below {start:.6g}"
+            _NOWHERE_FINITE.format(v, "below", region.upper[v], formulation.loss, "below", start)
         )
     lower = np.maximum(region.lower, _SHORT_OF_THE_END * start)
     return lower, np.minimum(region.upper, _SHORT_OF_THE_END * end)
