@@ -890,19 +890,20 @@ BEYOND_THE_DOMAIN = [
 @pytest.mark.parametrize(("loss", "estimate", "outside"), BEYOND_THE_DOMAIN)
 @pytest.mark.parametrize("path", ["closed-form", "conic"])
 @pytest.mark.parametrize("is_long", [False, True])
-@pytest.mark.parametrize(
-    "more",
-    [(), (SumsTo(0.0),), (Monotone([0, 1]),), (TopSet([0]),), (GroupTotals([[0, 1]], [0.0]),)],
-    ids=["bounds", "total", "order", "top set", "group"],
-)
+@pytest.mark.parametrize("kind", ["bounds", "total", "order", "top set", "group"])
 def test_where_the_loss_is_infinite_nothing_is_optimal(
-    loss, estimate, outside, path, is_long, more
+    loss, estimate, outside, path, is_long, kind
 ):
-    # The first value is at its bound, and the other where the set is no larger than a point.
-    size = abs(outside)
-    first = outside if outside > 0 or not more else size
-    point = np.array([first, -first])
-    problem = Problem(loss, [Bounds(point - 0.01, point + 0.01), *more])
+    # One value is beyond the end alone, and the first one is the larger.
+    point = np.array([outside, 0.0] if outside > 0 else [0.0, outside])
+    further = {
+        "bounds": [],
+        "total": [SumsTo(outside)],
+        "order": [Monotone([0, 1])],
+        "top set": [TopSet([0])],
+        "group": [GroupTotals([[0, 1]], [outside])],
+    }
+    problem = Problem(loss, [Bounds(point - 0.01, point + 0.01), *further[kind]])
     plan = Plan(path, "planted", problem, "")
     with as_if_long() if is_long else nullcontext():
         judgement = judge(problem, estimate, Outcome(point), plan, "high")
