@@ -505,7 +505,7 @@ def as_if_long():
     bodies = {
         "_SLOPES": box_kernels._write_slopes,
         "_STAKES": box_kernels._add_stakes,
-        "_SUMS": box_kernels._add_sums,
+        "_MOMENTS": box_kernels._add_moments,
         "_RISES": box_kernels._add_rises,
     }
     for name, body in bodies.items():
@@ -756,7 +756,7 @@ def test_the_rise_of_a_formula_is_above_the_exact_one():
             box_kernels.WEIGHTED_SQUARES, target, weights, ROUNDINGS, error, (0.0,) * 5
         )
         with as_if_long():
-            bound = box_kernels.rise(formula, f, price, Box(lower, np.array([upper])))
+            bound, _ = box_kernels.rise(formula, f, price, Box(lower, np.array([upper])))
         slopes = [
             Fraction(w) * (Fraction(x) - Fraction(y))
             for w, x, y in zip(weights, f, target, strict=True)
@@ -794,7 +794,7 @@ def test_the_rise_of_a_likelihood_pays_for_the_rounding_of_its_probabilities(kin
         ]
         price = float(slopes[0])
         with as_if_long():
-            bound = box_kernels.rise(formula, f, price, Box(np.array([0.0]), np.array([1.0])))
+            bound, _ = box_kernels.rise(formula, f, price, Box(np.array([0.0]), np.array([1.0])))
         residuals = [slope - Fraction(price) for slope in slopes]
         exact = sum(
             exact_rise(r, x, 0.0, 1.0, 0.0) for r, x in zip(residuals, f.tolist(), strict=True)
@@ -954,14 +954,18 @@ def test_sums_and_rise_of_a_formula_are_those_of_its_slopes(name):
     )
     bounds = Box(*map(np.atleast_1d, SWEPT[name]))
     slope = weights * (f - target)
-    in_python = {formula.kind: partial(box_kernels._add_sums.py_func, formula.kind)}
-    with mock.patch.object(box_kernels, "_SUMS", in_python):
-        swept = box_kernels.sums(formula, f, (f.min(), f.max()), bounds)
-    expected = kernels.sums(slope, f, *bounds)
-    assert swept == pytest.approx(expected, rel=1e-9, abs=1e-12, nan_ok=True)
+    in_python = {formula.kind: partial(box_kernels._add_moments.py_func, formula.kind)}
+    with mock.patch.object(box_kernels, "_MOMENTS", in_python):
+        moments = box_kernels.moments(formula, f, f.min(), bounds)
+    terms, size, error, *expected = kernels.sums(slope, f, *bounds)
+    assert moments == pytest.approx(expected, rel=1e-9, abs=1e-12, nan_ok=True)
+    with mock.patch.object(box_kernels, "_look_at", box_kernels._look_at.py_func):
+        seen = box_kernels.look_at(f)
+    assert seen == (f.min(), f.max(), size, pytest.approx(error, rel=1e-9))
     in_python = {formula.kind: partial(box_kernels._add_rises.py_func, formula.kind)}
     with mock.patch.object(box_kernels, "_RISES", in_python):
-        rise = box_kernels.rise(formula, f, 0.1, bounds)
+        rise, swept_terms = box_kernels.rise(formula, f, 0.1, bounds)
+    assert swept_terms == pytest.approx(terms, rel=1e-12)
     assert rise == pytest.approx(
         by_numpy(slope - 0.1, np.zeros(300), f, *bounds, weights), rel=1e-9
     )

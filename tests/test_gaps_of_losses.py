@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
+from ldpopt.closed_form import parts, rows
 from ldpopt.constraints import (
     Bounds,
     Fixed,
@@ -91,6 +92,36 @@ def test_two_sweeps_prove_what_many_passes_prove(loss, values):
     assert beside.gap > 10 * quick.gap + 1e-14
 
 
+@pytest.mark.parametrize("place", [10, BLOCK + 10])
+@pytest.mark.parametrize("is_minimum", [True, False])
+def test_a_part_of_the_values_tells_the_price_where_it_can(place, is_minimum, monkeypatch):
+    """Two values are between their bounds, in the part that is looked at first or beside it."""
+    d = 2 * parts._EVERY * BLOCK
+    raw = np.full(d, -1.0)
+    raw[[place, place + 1]] = [1.0, 0.5]
+    problem = Problem(losses.LeastSquares(), [NonNegative(), SumsTo(1.0)])
+    point = problem.minimise(raw)
+    if not is_minimum:
+        point[[place, place + 1]] += [-0.01, 0.01]
+    prices = []
+    mean = long_box.mean_multiplier
+
+    def noted(moments):
+        prices.append(mean(moments))
+        return prices[-1]
+
+    monkeypatch.setattr(long_box, "mean_multiplier", noted)
+    monkeypatch.setattr(rows, "_LONG", 0)
+    proof = long_box.long_bound(problem, FrequencyEstimate(raw), point)
+    # A price that proves a minimum is the last one. Beside the part no value tells one.
+    assert len(prices) == 1 + (place < BLOCK and not is_minimum)
+    if is_minimum:
+        assert proof.bound.gap <= 1e-15
+        assert float(prices[-1]) == pytest.approx(0.25, rel=1e-12)
+    else:
+        assert proof is None
+
+
 @pytest.mark.parametrize("name", BOXES)
 @pytest.mark.parametrize("step", [0.0, 0.5, -0.5])
 def test_what_a_box_or_a_total_misses_is_measured_on_the_way(name, step):
@@ -101,7 +132,7 @@ def test_what_a_box_or_a_total_misses_is_measured_on_the_way(name, step):
     starts = FrequencyEstimate(np.stack([UNARY.frequencies] * 2))
     with as_if_long(), mock.patch.object(long_box, "is_enough", return_value=True):
         seen = long_box.long_bound(problem, starts, rows)
-        quick = of_long_box(problem, starts, rows)
+        quick = of_long_box(problem, starts, rows, 1e-8)
     stated = np.max([one.violation(rows) for one in where], axis=0)
     assert (stated[1] > 0.1) == bool(step)
     measured = dict(quick.measured)
@@ -130,7 +161,7 @@ def test_a_total_of_somebody_else_measures_its_violation_itself():
     point[0] = 0.75
     start = FrequencyEstimate(point)
     with as_if_long():
-        assert len(of_long_box(problem, start, point).measured) == 1
+        assert len(of_long_box(problem, start, point, 1e-8).measured) == 1
         judgement = judge(problem, start, Outcome(point), problem.plan(start), "high")
     assert judgement.status is Status.INACCURATE
     assert "is violated by 0.25" in judgement.reason

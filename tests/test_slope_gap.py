@@ -6,11 +6,11 @@ from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, Problem, losses
 from ldpopt.closed_form import parts, rows
+from ldpopt.closed_form.parts import _BLOCK as BLOCK
+from ldpopt.closed_form.parts import _EVERY as EVERY
 from ldpopt.constraints import Bounds, Linear, Monotone, Near, NonNegative, SumsTo
 from ldpopt.solve.acceptance import slope_gap as slope_gap_module
 from ldpopt.solve.acceptance.judge import judge
-from ldpopt.solve.acceptance.slope_gap import _BLOCK as BLOCK
-from ldpopt.solve.acceptance.slope_gap import _EVERY as EVERY
 from ldpopt.solve.acceptance.slope_gap import slope_gap
 from ldpopt.solve.certificate.polyhedra import polyhedron
 from ldpopt.solve.plan import Outcome
@@ -278,7 +278,7 @@ def test_the_values_that_tell_a_price_may_be_in_any_block(blocks, block, monkeyp
     best[first : first + 2] = 0.7, 0.3
     with monkeypatch.context() as context:
         if block % EVERY == 0 and block < blocks:
-            context.setattr(slope_gap_module, "_all_of", all_of)
+            context.setattr(slope_gap_module, "whole", all_of)
         gap, terms, _ = slope_gap(problem, estimate, best)
     assert gap <= 1e-12 * terms
     moved = best.copy()

@@ -47,8 +47,8 @@ def test_they_are_the_gradient(name, monkeypatch):
     assert (swept is None) == (name == "a sum" or "divergence" in name)
     if swept is not None:
         assert swept.product == pytest.approx(gradient @ f, rel=1e-12)
-        assert swept.size == pytest.approx(f.sum(), rel=1e-12)
-        assert swept.lowest == 0
+        assert swept.extent.size == pytest.approx(f.sum(), rel=1e-12)
+        assert swept.extent.lowest == 0
     # Sweeps over the data of neither are changed by what is written to it.
     slope[:] = 0
     assert_allclose(loss.gradient(f, start), gradient)
@@ -63,12 +63,12 @@ def test_they_see_what_is_below_0_and_what_is_no_number(place, monkeypatch):
     f[place] = -0.25
     loss = losses.LeastSquares()
     swept = swept_slope(loss, start, f)
-    assert swept.lowest == -0.25
-    assert swept.size == pytest.approx(f.sum(), rel=1e-12)
+    assert swept.extent.lowest == -0.25
+    assert swept.extent.size == pytest.approx(f.sum(), rel=1e-12)
     f[place] = np.nan
     swept = swept_slope(loss, start, f)
-    assert np.isnan(swept.lowest)
-    assert np.isnan(swept.size)
+    assert np.isnan(swept.extent.lowest)
+    assert np.isnan(swept.extent.size)
 
 
 def locked(shape):

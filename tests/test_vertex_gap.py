@@ -17,12 +17,14 @@ from ldpopt.constraints import (
     SumsTo,
     Unimodal,
 )
+from ldpopt.constraints.orders import ForestOrder
 from ldpopt.solve.acceptance import judge as acceptance
 from ldpopt.solve.acceptance.group_prices import rises
 from ldpopt.solve.acceptance.vertex_gap import vertex_gap
 from ldpopt.solve.certificate.prices.tree_prices import (
     lowest_around,
     lowest_means,
+    lowest_sums,
     smallest_product,
 )
 from ldpopt.solve.plan import Outcome, Plan
@@ -407,6 +409,35 @@ def test_the_least_mean_of_a_beginning_is_bounded_among_any_slopes(length):
     bound = lowest_means(slopes, levels)
     assert (bound <= lowest + 1e-12).all()
     assert (bound >= 2 * lowest - 1e-12).all()
+
+
+@pytest.mark.parametrize("nearest", [1, 40, 3_000])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_lowest_sum_of_a_forest_is_that_of_its_branches(nearest, sign):
+    """Values hang from the one before, from near ones in the same block, or from any."""
+    d = 3_000
+    generator = np.random.default_rng(nearest)
+    values = np.arange(d)
+    parents = values - generator.integers(1, np.maximum(np.minimum(values, nearest), 1) + 1)
+    parents[generator.random(d) < 0.01] = -1
+    parents[0] = -1
+    order = ForestOrder(parents, sign)
+    slopes = generator.normal(0.2, 1, (3, d))
+    levels = generator.normal(0, 0.1, 3)
+    exact = []
+    for slope, level in zip(slopes, levels, strict=True):
+        # Of the branches below each value: the lowest sum, and the sum of all.
+        best = np.zeros(d + 1)
+        whole = np.append(slope - level, 0.0)
+        for v in range(d - 1, -1, -1):
+            lowest = min(whole[v] + best[v], 0.0) if sign > 0 else min(whole[v], best[v])
+            best[parents[v]] += lowest
+            if parents[v] >= 0:
+                whole[parents[v]] += 0.0 if sign > 0 else whole[v]
+        exact.append(best[-1])
+    assert min(exact) < -1
+    lowest = lowest_sums(slopes.copy(), levels, order.values_from_above, sign)
+    assert_allclose(lowest, exact, rtol=1e-11)
 
 
 @pytest.mark.parametrize("mode", [0, 1, 1023, 1500, 1976, 2999])

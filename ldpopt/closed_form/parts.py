@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ldpopt.closed_form.rows import locked_vector
 
 Array = NDArray[np.float64]
 
 # Values that are taken together: many enough that calls cost little beside them, and few enough
 # that a few such arrays stay in a processor's caches.
 _PART = 1 << 17
+
+# One block of so many of a long vector stands for all.
+_EVERY = 64
+_BLOCK = 256
+
+# What is looked at: of an array of d values, some or all of them.
+Pick = Callable[[Array], Array]
 
 
 def vector_of(array: Array, trial: tuple[int, ...], shape: tuple[int, ...]) -> Array:
@@ -30,6 +39,20 @@ def parts_of(*arrays: Any) -> Iterator[tuple[slice, list[Any]]]:
     for first in range(0, d, _PART):
         part = slice(first, first + _PART)
         yield part, [array if array.shape[-1] == 1 else array[..., part] for array in arrays]
+
+
+def whole(values: Array) -> Array:
+    """Return all values."""
+    return values
+
+
+def some_blocks(values: Array) -> Array:
+    """Return one block of so many of a long vector."""
+    stride = _EVERY * _BLOCK
+    count = len(values) // stride
+    if count == 0:
+        return values[:_BLOCK]
+    return locked_vector(values[: count * stride].reshape(count, stride)[:, :_BLOCK])
 
 
 def longest_part(d: int) -> int:

@@ -104,7 +104,9 @@ def _highest(row: Array, lanes: Array) -> float:
     for start in range(0, len(row), _LANES):
         values = row[start : start + _LANES]
         for k in range(len(values)):
-            lanes[k] = values[k] if values[k] > lanes[k] else lanes[k]
+            value = values[k]
+            so_far = lanes[k]
+            lanes[k] = value if value > so_far else so_far
     return float(lanes.max())
 
 

@@ -45,6 +45,23 @@ def largest_rises(rows: Array, higher: Index, lower: Index) -> Array:
 
 
 @compiled
+def _lowest(row: Array, sign: float) -> float:
+    """Return the smallest sign f, or minus infinity where a value is no number."""
+    # The lowest of each place in a block: so a processor takes several values at a time.
+    lowest = np.full(_LANES, np.inf)
+    undefined = np.zeros(_LANES, np.int64)
+    for start in range(0, len(row), _LANES):
+        count = min(_LANES, len(row) - start)
+        values = row[start : start + count]
+        for k in range(count):
+            so_far = lowest[k]
+            value = sign * values[k]
+            undefined[k] += value != value
+            lowest[k] = value if value < so_far else so_far
+    return lowest.min() if undefined.max() == 0 else -np.inf
+
+
+@compiled
 def largest_rises_in_forest(rows: Array, above: Index, sign: float) -> Array:
     """Return by how much sign f of a value exceeds that of the value above, at least 0, (trials,).
 
@@ -53,23 +70,21 @@ def largest_rises_in_forest(rows: Array, above: Index, sign: float) -> Array:
     result = np.empty(len(rows))
     for trial in range(len(rows)):
         row = rows[trial]
-        # The largest of each place in a block: so a processor takes several values at a time.
-        largest = np.zeros(_LANES)
-        undefined = np.zeros(_LANES, np.int64)
-        for start in range(0, len(row), _LANES):
-            count = min(_LANES, len(row) - start)
-            values = row[start : start + count]
-            parents = above[start : start + count]
-            for k in range(count):
-                rise = sign * (values[k] - row[parents[k]])
-                largest[k] = rise if rise > largest[k] else largest[k]
-                undefined[k] += rise != rise
-        result[trial] = largest.max()
-        # Of an infinite root, infinity less itself, it means nothing.
-        if undefined.max() > 0:
-            for v in range(len(row)):
-                if above[v] != v and np.isnan(row[v] - row[above[v]]):
-                    result[trial] = np.nan
+        lowest = _lowest(row, sign)
+        # A value that exceeds the lowest by no more than the largest rise so far needs no look at
+        # the one above, which may be anywhere. Those are most: of a long vector most values are 0.
+        largest = 0.0
+        for v in range(len(row)):
+            value = sign * row[v]
+            if value - lowest <= largest:
+                continue
+            rise = value - sign * row[above[v]]
+            largest = rise if rise > largest else largest
+            # Of an infinite root, infinity less itself, it means nothing.
+            if rise != rise and above[v] != v:
+                largest = np.nan
+                break
+        result[trial] = largest
     return result
 
 
@@ -89,8 +104,9 @@ def largest_steps(rows: Array, first: int, last: int, sign: float) -> Array:
             before = rows[trial, start : start + count]
             after = rows[trial, start + 1 : start + 1 + count]
             for k in range(count):
+                so_far = largest[k]
                 step = sign * (after[k] - before[k])
-                largest[k] = step if step > largest[k] else largest[k]
+                largest[k] = step if step > so_far else so_far
                 undefined[k] += step != step
         result[trial] = largest.max() if undefined.max() == 0 else np.nan
     return result
@@ -122,10 +138,11 @@ def farthest_outside(rows: Array, lower: Array, upper: Array) -> Array:
             if start == 0 or upper_step:
                 high[:count] = upper[start * upper_step : start * upper_step + count]
             for k in range(count):
+                so_far = largest[k]
                 below = low[k] - values[k]
                 above = values[k] - high[k]
-                largest[k] = below if below > largest[k] else largest[k]
-                largest[k] = above if above > largest[k] else largest[k]
+                farther = below if below > above else above
+                largest[k] = farther if farther > so_far else so_far
                 # Infinity from infinity is no number either.
                 undefined[k] += (below != below) or (above != above)
         result[trial] = largest.max() if undefined.max() == 0 else np.nan

@@ -250,6 +250,11 @@ class TracedFrequencies(Immutable):
             return None
         return True if are_surely_raw(self.frequencies, self.n, self.oracle) else None
 
+    @derived_property
+    def extremes(self) -> tuple[Array, Array]:
+        """The smallest and the largest frequency of each vector, both of shape (...)."""
+        return self.frequencies.min(axis=-1), self.frequencies.max(axis=-1)
+
     @property
     def raw(self) -> Self | None:
         """The estimate before processing: itself unless processed; None if that is not known."""

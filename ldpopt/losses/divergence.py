@@ -186,7 +186,8 @@ class KullbackLeibler(_Divergence):
 
     def is_defined(self, estimate: FrequencyEstimate) -> NDArray[np.bool_]:
         """Return which vectors have a positive value."""
-        return np.asarray(estimate.frequencies.max(axis=-1) > 0)
+        _, highest = estimate.extremes
+        return np.asarray(highest > 0)
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error if a vector has no positive value."""

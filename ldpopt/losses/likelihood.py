@@ -66,9 +66,8 @@ class _Likelihood(SeparableLoss):
     def is_defined(self, estimate: FrequencyEstimate) -> NDArray[np.bool_]:
         """Return which vectors are those of shares of reports."""
         floor, slope = self.constants(estimate)
-        raw = estimate.frequencies
         # The extremes stand for all values: every certificate of a long vector asks.
-        ends = floor + slope * np.stack([raw.min(axis=-1), raw.max(axis=-1)], axis=-1)
+        ends = floor + slope * np.stack(estimate.extremes, axis=-1)
         return np.asarray(_are_shares(ends).all(axis=-1))
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:

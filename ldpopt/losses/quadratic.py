@@ -288,12 +288,14 @@ class GaussianMLE(SeparableLoss):
 
     def is_defined(self, estimate: FrequencyEstimate) -> NDArray[np.bool_]:
         """Return for which vectors all variances that the model states are positive."""
-        growth = estimate.noise.kappa * estimate.frequencies
-        return np.asarray((1 + growth).min(axis=-1) > 0)
+        kappa = estimate.noise.kappa
+        lowest, highest = estimate.extremes
+        return np.asarray(1 + kappa * (lowest if kappa > 0 else highest) > 0)
 
     def validate_for(self, estimate: FrequencyEstimate) -> None:
         """Raise an error if the noise is unknown or the model's variance would be negative."""
-        check_weighted_domain(estimate.frequencies, estimate.noise.kappa)
+        if not self.is_defined(estimate).all():
+            check_weighted_domain(estimate.frequencies, estimate.noise.kappa)
 
     def value(self, f: Array, estimate: FrequencyEstimate) -> Array:
         """Return Σ (f_v - f̃_v)²/(a + b f_v); ``inf`` where a variance is not positive."""
@@ -462,8 +464,7 @@ class GaussianMLE(SeparableLoss):
         noise = estimate.noise
         target = estimate.frequencies
         ends = np.array([f.min(), f.max()])
-        target_ends = np.array([target.min(), target.max()])
-        roundings = relative_roundings(ends, target_ends, noise.a, noise.b)
+        roundings = relative_roundings(ends, np.array(estimate.extremes), noise.a, noise.b)
         if roundings is not None:
             error = np.abs(gradient)
             error *= roundings

@@ -149,10 +149,12 @@ def _levels(slope: Array, f: Array, group: Index, number: int, caps: Array) -> t
         values = f[start : start + count]
         tops = caps[start : start + count]
         for k in range(count):
-            left = tops[k] - values[k]
-            left = values[k] if values[k] < left else left
+            so_far = farthest[k]
+            value = values[k]
+            left = tops[k] - value
+            left = value if value < left else left
             weights[k] = left
-            farthest[k] = -left if -left > farthest[k] else farthest[k]
+            farthest[k] = -left if -left > so_far else so_far
             undefined[k] += left != left
         for k in range(count):
             # Mostly most values of a long vector are at a bound: of these nothing else is read.

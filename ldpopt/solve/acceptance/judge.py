@@ -190,7 +190,7 @@ def _quick_bound(
 ) -> SizedGap | None:
     """Return a bound of a long vector on a box, or of a closed form's point by the slopes there."""
     if formulation.is_separate(start.d):
-        return _of_long_box(formulation, start, point)
+        return _of_long_box(formulation, start, point, tolerance)
     if plan.path != "closed-form" or not formulation.has_convex_set:
         return None
     quick = None
@@ -204,9 +204,13 @@ def _quick_bound(
 
 
 def _of_long_box(
-    formulation: Formulation, start: FrequencyEstimate, point: Array
+    formulation: Formulation, start: FrequencyEstimate, point: Array, tolerance: float
 ) -> SizedGap | None:
-    """Return the bound of compiled sweeps, and the violations that they have seen."""
+    """Return the bound of compiled sweeps, and the violations that they have seen.
+
+    It is in units of what is at stake where that proves it, and the slopes do not: all slopes
+    vanish at a minimum without constraints.
+    """
     proof = long_bound(formulation, start, point)
     if proof is None:
         return None
@@ -214,7 +218,12 @@ def _of_long_box(
     measured = of_total(formulation, region, proof.size)
     if proof.outside is not None:
         measured += of_bounds(formulation, region, proof.outside)
-    return SizedGap(proof.bound.gap, proof.bound.terms, tuple(measured))
+    _, gap, terms = proof.bound
+    if point.ndim == 1 and not is_within(gap, terms, tolerance):
+        stake = least_stake(formulation, start, point, proof.seen[0])
+        if stake is not None and is_within(gap, np.asarray(stake), tolerance):
+            terms = np.asarray(stake)
+    return SizedGap(gap, terms, tuple(measured))
 
 
 def _bound(
@@ -239,7 +248,7 @@ def _bound(
     if is_separate:
         # Compiled sweeps over long vectors take no longer than a gradient and what follows from it.
         if quick is not None:
-            return _sized(formulation, start, point, quick, tolerance)
+            return quick
         of_slopes = quick_gap(formulation, start, point)
         if of_slopes is not None:
             return of_slopes
@@ -276,24 +285,6 @@ def _bound(
         return _by_programs(formulation, start, point, tolerance)
     certificate = certify(formulation, start, point)
     return SizedGap(certificate.gap, certificate.scale)
-
-
-def _sized(
-    formulation: Formulation,
-    start: FrequencyEstimate,
-    point: Array,
-    bound: SizedGap,
-    tolerance: float,
-) -> SizedGap:
-    """Return a bound in units of what is at stake where that proves it, and the slopes do not.
-
-    All slopes vanish at a minimum without constraints.
-    """
-    if _is_small(bound, tolerance):
-        return bound
-    stake = least_stake(formulation, start, point)
-    in_stake = None if stake is None else SizedGap(bound.gap, np.asarray(stake))
-    return in_stake if in_stake is not None and _is_small(in_stake, tolerance) else bound
 
 
 def _is_small(bound: SizedGap | None, tolerance: float) -> bool:

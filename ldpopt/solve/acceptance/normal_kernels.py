@@ -6,12 +6,12 @@ height h above its lower bound, or by nothing where n is open.
 
 The first two sweeps find a multiplier, and a part of the values is enough for them: at a minimum it
 follows from any two values that no bound holds. The third one bounds the gap, whatever it is, and
-may take the values in parts, whose sums are ``added``.
+takes the values in parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +33,9 @@ _UNBOUNDED = np.full(1, np.inf)
 
 # level, middle and μ of the third sweep.
 Levels = tuple[float, float, float]
+
+# The rule of some values, their slopes, their frequencies and their heights.
+Part = tuple["Rule", Array, Array, Array]
 
 
 class Rule(NamedTuple):
@@ -143,21 +146,17 @@ class Turned(NamedTuple):
     apart: float
 
 
-def turned(rule: Rule, slope: Array, f: Array, height: Array, levels: Levels) -> Turned:
+def turned(parts: Iterable[Part], levels: Levels) -> Turned:
     """Return the sums of the third sweep, for level, middle and μ; an open n is within its weight.
 
-    It is the number that makes t zero where μ > 0, and opposes the slope where μ is 0.
+    It is the number that makes t zero where μ > 0, and opposes the slope where μ is 0. The values
+    come in parts, each with its rule, slopes, f and heights, and the next may overwrite the last.
     """
     lanes = np.zeros((7, BLOCK))
     lanes[0] = np.inf
-    _TURNED[rule.kind](rule, slope, f, height, levels, lanes)
+    for rule, slope, f, height in parts:
+        _TURNED[rule.kind](rule, locked_vector(slope), f, height, levels, lanes)
     return Turned(float(lanes[0].min()), *lanes[1:].sum(axis=1).tolist())
-
-
-def added(parts: Sequence[Turned]) -> Turned:
-    """Return the sums of the third sweep over the values of several."""
-    sums = [sum(column) for column in zip(*parts, strict=True)]
-    return Turned(min(part.lowest for part in parts), *sums[1:])
 
 
 @compiled
@@ -239,7 +238,14 @@ def _add_turned(
         w = weights[start * step : start * step + count]
         h = height[start : start + count]
         for k in range(count):
+            # Everything is read before anything is written: the compiler cannot know that what it
+            # reads again is still the same.
+            value = x[k]
+            origin = r[k]
+            tall = h[k]
+            so_far = lowest[k]
             left = g[k] - level
+            sloped = abs(g[k] * value)
             wanted = middle - left * per_slope
             weight = 1.0
             # Where no number is too large, a comparison would take as long as a sum.
@@ -247,20 +253,20 @@ def _add_turned(
                 weight = w[k]
                 wanted = wanted if wanted < weight else weight
                 wanted = wanted if wanted > -weight else -weight
-            n = _normal(kind, x[k], r[k], weight, near, factor)
+            n = _normal(kind, value, origin, weight, near, factor)
             n = n if n == n else wanted
             t = left + mu * (n - middle)
-            lowest[k] = t if t < lowest[k] else lowest[k]
-            rise[k] += t * h[k]
+            lowest[k] = t if t < so_far else so_far
+            rise[k] += t * tall
             if kind == LOGARITHM:
-                along[k] += (n - 1.0) * x[k]
+                along[k] += (n - 1.0) * value
             else:
-                along[k] += n * (x[k] if kind == GIVEN else x[k] - r[k])
-            size[k] += abs(n * h[k])
-            terms[k] += abs(g[k] * x[k])
-            mass[k] += h[k]
+                along[k] += n * (value if kind == GIVEN else value - origin)
+            size[k] += abs(n * tall)
+            terms[k] += sloped
+            mass[k] += tall
             if kind == ONE_NORM:
-                apart[k] += weight * abs(x[k] - r[k])
+                apart[k] += weight * abs(value - origin)
 
 
 def _turned_of(kind: int) -> Callable[..., None]:

@@ -31,7 +31,7 @@ from ldpopt.constraints import Constraint
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 from ldpopt.solve.certificate.bounds.evidence import Measured, SizedGap, weighted_sum
-from ldpopt.solve.certificate.box.slopes import Swept, plain_slope, swept_slope
+from ldpopt.solve.certificate.box.slopes import Extent, plain_slope, swept_slope
 from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]
@@ -121,13 +121,13 @@ class Sloped(NamedTuple):
         g, which may be written to.
     product
         g·f, of shape (...).
-    swept
-        What the sweep of a long vector knows, or None.
+    extent
+        What the sweep over a long vector has seen of f, or None.
     """
 
     slope: Array
     product: Array
-    swept: Swept | None
+    extent: Extent | None
 
 
 def slope_and_product(loss: Loss, start: FrequencyEstimate, point: Array) -> Sloped | None:
@@ -137,20 +137,20 @@ def slope_and_product(loss: Loss, start: FrequencyEstimate, point: Array) -> Slo
     """
     swept = swept_slope(loss, start, point)
     if swept is not None:
-        return Sloped(swept.slope, np.asarray(swept.product), swept)
+        return Sloped(swept.slope, np.asarray(swept.product), swept.extent)
     if is_near_end(loss, start, point):
         return None
     slope = plain_slope(loss, start, point)
     return Sloped(slope, inner(slope, point), None)
 
 
-def measured_by(swept: Swept | None, formulation: Formulation, region: Region) -> list[Measured]:
+def measured_by(extent: Extent | None, formulation: Formulation, region: Region) -> list[Measured]:
     """Return the violations of the total and of bounds of 0 alone, where a sweep has seen them."""
-    if swept is None:
+    if extent is None:
         return []
-    measured = of_total(formulation, region, np.asarray(swept.size))
+    measured = of_total(formulation, region, np.asarray(extent.size))
     if has_zeros(region) and not region.upper_count:
-        measured += of_bounds(formulation, region, np.asarray(-swept.lowest))
+        measured += of_bounds(formulation, region, np.asarray(-extent.lowest))
     return measured
 
 

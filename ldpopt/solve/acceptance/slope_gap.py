@@ -18,13 +18,21 @@ relative to, which promises 1e-8.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.closed_form.parts import absolute_sum, longest_part, parts_of
+from ldpopt.closed_form.parts import (
+    Pick,
+    absolute_sum,
+    longest_part,
+    parts_of,
+    some_blocks,
+    whole,
+)
 from ldpopt.closed_form.rows import is_long, locked_vector
 from ldpopt.constraints import Constraint
 from ldpopt.constraints.base import Ball
@@ -32,19 +40,16 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.acceptance.quick_gap import inner, measured_by, totals_alone
 from ldpopt.solve.certificate.bounds.dual import EPS
 from ldpopt.solve.certificate.bounds.evidence import CLEAR, Measured, SizedGap, is_within
-from ldpopt.solve.certificate.box.slopes import plain_slope, swept_slope
-from ldpopt.solve.certificate.prices.normals import Normal, log_ratios, normal_of, plain_slack
+from ldpopt.solve.certificate.box.slopes import LongSlopes, slope_of
+from ldpopt.solve.certificate.prices.normals import Normal, normal_of, plain_slack
 from ldpopt.solve.formulation import Formulation
 
 if TYPE_CHECKING:
-    from ldpopt.solve.acceptance.normal_kernels import Levels, Rule, Turned
+    from ldpopt.solve.acceptance.normal_kernels import Levels, Part, Rule, Turned
 
 Array = NDArray[np.float64]
 
-# One block of so many of a long vector is looked at first, to find μ, and so many values to find
-# what is nearly equal.
-_EVERY = 64
-_BLOCK = 256
+# So many values of a long vector are looked at first to find what is nearly equal.
 _SOME = 4096
 
 # Distance to the reference, relative to the largest value, below which a value counts as equal to
@@ -74,15 +79,15 @@ def slope_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     cut = region.tied[0] if region.tied else None
     if cut is not None and cut.ball is None and cut.row(d) is None:
         return None
-    swept = swept_slope(loss, start, point)
-    slope = plain_slope(loss, start, point) if swept is None else swept.slope
     above = point if region.lower_is_zero else point - region.lower
     # Only what the lower bounds leave of the total can move.
     left = max(region.total - region.lower_sum, 0.0)
-    if cut is not None and slope.ndim == 1 and is_long(d):
-        bound = _gap_of_long(cut, totals_alone(formulation, d), slope, point, above, left)
-        seen = measured_by(swept, formulation, region)
+    if cut is not None and point.ndim == 1 and is_long(d):
+        slopes = LongSlopes(loss, start, point)
+        bound = _gap_of_long(cut, totals_alone(formulation, d), slopes, point, above, left)
+        seen = measured_by(slopes.extent, formulation, region)
         return bound and bound._replace(measured=(*bound.measured, *seen))
+    slope = slope_of(loss, start, point)
     terms = absolute_sum(slope, point)
     # Not a number either.
     if not np.isfinite(slope.min()) or not np.isfinite(slope.max()):
@@ -204,10 +209,6 @@ def _price(along: Array, squares: Array, is_equation: bool) -> Array:
     return np.where(squares > 0, -along / np.where(squares > 0, squares, 1.0), 0.0)
 
 
-# What a sweep is over: of an array of d values, some or all of them.
-Pick = Callable[[Array], Array]
-
-
 class _Swept(NamedTuple):
     """What the third sweep adds up, what bounds n·(s - f), and by how much f violates the set.
 
@@ -229,7 +230,7 @@ class _LongFacing(Protocol):
     def rule(self, pick: Pick) -> Rule:
         """Return how the normal is computed at some values."""
 
-    def swept(self, slope: Array, f: Array, above: Array, levels: Levels) -> _Swept:
+    def swept(self, slopes: LongSlopes, f: Array, above: Array, levels: Levels) -> _Swept:
         """Return what the third sweep gives."""
 
 
@@ -245,11 +246,15 @@ class _OneRule(NamedTuple):
         """Return how the normal is computed at some values."""
         return self.whole.at(pick)
 
-    def swept(self, slope: Array, f: Array, above: Array, levels: Levels) -> _Swept:
+    def swept(self, slopes: LongSlopes, f: Array, above: Array, levels: Levels) -> _Swept:
         """Return what one sweep gives."""
         from ldpopt.solve.acceptance import normal_kernels
 
-        turned = normal_kernels.turned(self.whole, slope, f, above, levels)
+        parts = (
+            (self.whole.at(itemgetter(part)), slope, f[part], above[part])
+            for part, slope in slopes.parts()
+        )
+        turned = normal_kernels.turned(parts, levels)
         violation = None if self.violation is None else self.violation(turned)
         return _Swept(turned, self.slack(turned), violation)
 
@@ -267,33 +272,44 @@ class _Divergence(NamedTuple):
 
     def rule(self, pick: Pick) -> Rule:
         """Return how the normal is computed at some values."""
+        from ldpopt.closed_form.logarithms import log_ratios
         from ldpopt.solve.acceptance import normal_kernels
 
         logs, _ = log_ratios(pick(self.f), pick(self.ball.reference))
         return normal_kernels.rule(normal_kernels.LOGARITHM, logs, 1.0)
 
-    def swept(self, slope: Array, f: Array, above: Array, levels: Levels) -> _Swept:
+    def swept(self, slopes: LongSlopes, f: Array, above: Array, levels: Levels) -> _Swept:
         """Return what a sweep gives whose slack is R - Σ r + Σ (r exp(n) - f) - Σ (n - 1) f."""
+        from ldpopt.closed_form.logarithms import log_ratios
         from ldpopt.solve.acceptance import normal_kernels
 
         level, middle, mu = levels
-        sums = []
-        # New memory for each part would take as long as its logarithms.
-        into = np.empty(longest_part(len(f)))
         slack = self.ball.radius
         size = self.ball.size
         are_zeros = True
-        for _, (g, x, r, h) in parts_of(slope, f, self.ball.reference, above):
-            logs, are_numbers = log_ratios(x, r, into[: len(x)])
-            rule = normal_kernels.rule(normal_kernels.LOGARITHM, logs, 1.0)
-            sums.append(normal_kernels.turned(rule, g, x, h, levels))
-            # Where n is the logarithm of f/r, r exp(n) is f.
-            if not are_numbers:
-                is_open = np.isnan(logs)
-                chosen = middle - (g[is_open] - level) / (mu or 1.0)
-                slack += _further(chosen, x[is_open], r[is_open])
-                are_zeros &= not x[is_open].any()
-        turned = normal_kernels.added(sums)
+
+        def parts() -> Iterator[Part]:
+            nonlocal slack, are_zeros
+            # New memory for each part would take as long as its logarithms.
+            into = np.empty(longest_part(len(f)))
+            for part, slope in slopes.parts():
+                x = f[part]
+                r = self.ball.reference[part]
+                logs, are_numbers = log_ratios(x, r, into[: len(x)])
+                yield (
+                    normal_kernels.rule(normal_kernels.LOGARITHM, logs, 1.0),
+                    slope,
+                    x,
+                    above[part],
+                )
+                # Where n is the logarithm of f/r, r exp(n) is f.
+                if not are_numbers:
+                    is_open = np.isnan(logs)
+                    chosen = middle - (slope[is_open] - level) / (mu or 1.0)
+                    slack += _further(chosen, x[is_open], r[is_open])
+                    are_zeros &= not x[is_open].any()
+
+        turned = normal_kernels.turned(parts(), levels)
         # A value of 0 adds its reference to the distance, and the others have logarithms.
         violation = turned.along + size - self.ball.radius if are_zeros else None
         return _Swept(turned, slack - size - turned.along, violation)
@@ -347,23 +363,10 @@ def _further(normal: Array, f: Array, reference: Array) -> float:
     return float(np.sum(gained - f))
 
 
-def _all_of(values: Array) -> Array:
-    return values
-
-
-def _some_of(values: Array) -> Array:
-    """Return one block of so many of a long vector."""
-    stride = _EVERY * _BLOCK
-    count = len(values) // stride
-    if count == 0:
-        return values[:_BLOCK]
-    return locked_vector(values[: count * stride].reshape(count, stride)[:, :_BLOCK])
-
-
 def _gap_of_long(
     cut: Constraint,
     totals: Sequence[Constraint],
-    slope: Array,
+    slopes: LongSlopes,
     f: Array,
     above: Array,
     left: float,
@@ -374,11 +377,11 @@ def _gap_of_long(
     """
     bound = None
     # One kind of array, for which the sweeps are compiled once.
-    slope, f, above = map(locked_vector, (slope, f, above))
+    f, above = map(locked_vector, (f, above))
     # The few values that no bound holds may all be among the others.
-    for some, pick in ((f[:_SOME], _some_of), (f, _all_of)):
+    for some, pick in ((f[:_SOME], some_blocks), (f, whole)):
         facing = _long_facing(cut, f, some)
-        bound = _bound_of_long(cut, totals, facing, slope, f, above, left, pick)
+        bound = _bound_of_long(cut, totals, facing, slopes, f, above, left, pick)
         if bound is None or is_within(bound.gap, bound.terms, CLEAR):
             break
     return bound
@@ -388,7 +391,7 @@ def _bound_of_long(
     cut: Constraint,
     totals: Sequence[Constraint],
     facing: _LongFacing,
-    slope: Array,
+    slopes: LongSlopes,
     f: Array,
     above: Array,
     left: float,
@@ -397,8 +400,8 @@ def _bound_of_long(
     """Return the bound for the μ that follows from the values that are picked."""
     # What is infinite or no number in a part of the values is so in the sums over all.
     with np.errstate(over="ignore", invalid="ignore"):
-        levels = _levels(facing, pick, pick(slope), pick(f), pick(above))
-        turned, slack, violation = facing.swept(slope, f, above, levels)
+        levels = _levels(facing, pick, slopes.at(pick), pick(f), pick(above))
+        turned, slack, violation = facing.swept(slopes, f, above, levels)
         if not np.isfinite(turned.terms):
             return None
         level, middle, mu = levels
@@ -418,6 +421,7 @@ def _levels(facing: _LongFacing, pick: Pick, slope: Array, f: Array, above: Arra
     from ldpopt.solve.acceptance import normal_kernels
 
     rule = facing.rule(pick)
+    slope = locked_vector(slope)
     sums = normal_kernels.means(rule, slope, f, above)
     mass = max(sums.mass, np.finfo(np.float64).tiny)
     level = sums.slopes / mass

@@ -73,7 +73,7 @@ def _bound(
     # An infinite slope makes the product no finite number.
     if sloped is None or not np.isfinite(sloped.product).all():
         return None
-    slope, product, swept = sloped
+    slope, product, extent = sloped
     region = formulation.region(start.d)
     _level_along(priced, slope, point, region, enough)
     bound = gap_of_slopes(formulation, start, point, lambda: slope)
@@ -84,7 +84,7 @@ def _bound(
     terms = np.abs(product)
     if not is_within(gap, terms, CLEAR):
         terms = absolute_sum(slope_of(smooth, start, point), point)
-    return SizedGap(gap, terms, tuple(measured_by(swept, formulation, region)))
+    return SizedGap(gap, terms, tuple(measured_by(extent, formulation, region)))
 
 
 def _level_along(priced: _Price, slope: Array, point: Array, region: Region, enough: int) -> None:

@@ -142,7 +142,7 @@ def _slope_in_order(
         return None
     if not np.isfinite(sloped.product).all():
         return None
-    measured = measured_by(sloped.swept, formulation, region)
+    measured = measured_by(sloped.extent, formulation, region)
     return _Ordered(sloped.slope, sloped.product, total, measured)
 
 
@@ -293,10 +293,10 @@ def _hierarchy_gap(
     sloped = slope_and_product(formulation.loss, start, point)
     if sloped is None:
         return None
-    slope, rise, swept = sloped
+    slope, rise, extent = sloped
     if not np.isfinite(rise).all():
         return None
-    measured = tuple(measured_by(swept, formulation, region))
+    measured = tuple(measured_by(extent, formulation, region))
     from ldpopt.solve.certificate.prices.tree_prices import add_from_above, moments_of_leaves
 
     d = start.d

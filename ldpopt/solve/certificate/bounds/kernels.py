@@ -250,13 +250,14 @@ def _sums(
             moment[k] += product
         for k in range(count):
             x = values[k]
+            so_far = extreme[k]
             before = size[k]
             after = before + x
             added = after - before
+            length = abs(x)
             correction[k] += (before - (after - added)) + (x - added)
             size[k] = after
-            length = abs(x)
-            extreme[k] = length if length > extreme[k] else extreme[k]
+            extreme[k] = length if length > so_far else so_far
 
 
 @compiled

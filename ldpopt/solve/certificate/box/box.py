@@ -173,7 +173,7 @@ class Model(NamedTuple):
             return self._kinked_bound(tangent, self.total, enough, near)
         sums = sums_of(tangent.slope, tangent.f, self.bounds)
         excess = excess_of(sums.size, sums.error, self.total)
-        mu = usable(mean_multiplier(sums))
+        mu = usable(mean_multiplier(sums.moments))
         gap = self._gap_at(mu, excess)
         limit = np.maximum(negligible(tangent.f.shape[-1]) * sums.terms, enough)
         if is_enough(gap, mu, excess, limit):

@@ -1,5 +1,8 @@
 """The sweeps over a long vector on a box, compiled for each kind of loss. Imports numba.
 
+The first looks at the point alone, and the last bounds the gap, at any price of the total. What
+that price is follows from the slopes of few values mostly, so that ``moments`` takes no time.
+
 ``kernels`` reads slopes, errors and curvatures from memory. Here they are computed from point and
 estimate where they are used, in each sweep anew: that takes a fraction of the time in which a
 vector is written and read back. What is the same for all values, bounds among it, is one number.
@@ -8,7 +11,7 @@ vector is written and read back. What is the same for all values, bounds among i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, cast
 
 import numba
@@ -16,13 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form.compiling import Function, compiled
+from ldpopt.closed_form.logarithms import log_ratios
 from ldpopt.closed_form.rows import locked_vector
 from ldpopt.solve.certificate.bounds.dual import EPS, with_rounding
 from ldpopt.solve.certificate.bounds.intervals import Box
-from ldpopt.solve.certificate.bounds.kernels import BLOCK, FLAT, STEEP, Sums, operands
+from ldpopt.solve.certificate.bounds.kernels import BLOCK, FLAT, STEEP, operands
 
 Array = NDArray[np.float64]
 Numbers = tuple[float, float, float, float, float]
+# The point and a formula's data; how far the next bound is, 0 or 1 of each end, and the bounds.
+Vectors = tuple[Array, Array, Array]
+Ends = tuple[NDArray[np.int64], tuple[Array, Array]]
 
 # The kinds of formula: the slope of a value x, and what the two vectors of data are.
 SQUARES = 1  # x - y with a target y
@@ -30,7 +37,7 @@ WEIGHTED_SQUARES = 2  # w (x - y) with weights w
 VARIANCES = 3  # r (2 - b r) with r = (x - y)/(a + b x)
 BINOMIAL = 4  # s (P - c)/(P (1 - P)) with P = q + s x, and c = q + s y cut to [0, 1]
 MULTINOMIAL = 5  # -s c/P
-LOGARITHMS = 6  # 1 + log(x/r), and any number where r <= 0; the vectors are log(x/r) and r
+LOGARITHMS = 6  # 1 + log(x/r), and any number where r <= 0; r twice, and log(x/r) in the sweeps
 HUBER = 7  # x - y, cut to -δ … δ
 SUPPORTED = 8  # x - y where x is not 0; a value that is 0 stays so, and any slope is right
 
@@ -40,6 +47,9 @@ LOWERED = 1 - 64 * EPS
 # Quotients of normal numbers that are normal themselves have logarithms below this; that of the
 # smallest of them is -708.
 _LONG = 700.0
+
+# Values whose logarithms are computed at a time, in whole blocks.
+_PART = 1 << 14
 
 _SIMPLEX = Box(np.zeros(1), np.full(1, math.inf))
 
@@ -70,52 +80,86 @@ class Formula(NamedTuple):
     error: float
     numbers: Numbers
 
+    def at(self, pick: Callable[[Array], Array]) -> Formula:
+        """Return the formula of some of the values, which a function picks from all."""
+        return self._replace(first=pick(self.first), second=pick(self.second))
 
-def sums(formula: Formula, f: Array, ends: tuple[float, float], bounds: Box) -> Sums:
-    """Return the sums of one vector; see ``kernels.sums``.
+
+class Seen(NamedTuple):
+    """What one look at a point f has seen.
+
+    Attributes
+    ----------
+    smallest, largest
+        The extremes of its values, NaN where a value is.
+    size, error
+        Σ f, and a bound of its rounding error; see ``kernels.sums``.
+    """
+
+    smallest: float
+    largest: float
+    size: float
+    error: float
+
+
+def look_at(f: Array) -> Seen:
+    """Return the extremes and the sum of one vector of finite values."""
+    lanes = np.zeros((4, BLOCK))
+    lanes[0] = math.inf
+    lanes[1] = -math.inf
+    _look_at(locked_vector(f), lanes)
+    lows, highs, sizes, corrections = lanes
+    size = math.fsum([*sizes, *corrections])
+    if math.isnan(size):
+        return Seen(math.nan, math.nan, size, size)
+    smallest = float(np.min(lows))
+    largest = float(np.max(highs))
+    additions = len(f) // BLOCK + 2
+    error = EPS * abs(size) + (additions * EPS) ** 2 * len(f) * max(-smallest, largest)
+    return Seen(smallest, largest, size, error)
+
+
+def moments(
+    formula: Formula, f: Array, smallest: float, bounds: Box
+) -> tuple[float, float, float, float]:
+    """Return Σ w, Σ w g, how many values have no bounds, and Σ g over these; see ``kernels.Sums``.
 
     Parameters
     ----------
-    formula, f, ends
-        That of the slopes, and the point, shape (d,), with its smallest and its largest value.
+    formula, f, smallest
+        That of the slopes, and the point, shape (d,), with what no value is below.
     bounds
         Those of the values, each of shape (d,), or (1,) for one number.
     """
     d = len(f)
-    smallest, largest = ends
     is_free = all(len(end) == 1 and math.isinf(end[0]) for end in bounds)
     # On the simplex a value is its own distance to the nearest bound.
     are_distances = smallest >= 0 and all(
         len(end) == 1 and end[0] == simplex for end, simplex in zip(bounds, _SIMPLEX, strict=True)
     )
-    lanes = np.zeros((5, BLOCK))
-    sweep = _SUMS[formula.kind]
-    sweep(*_vectors(formula, f), formula.numbers, *_both(bounds), (is_free, are_distances), lanes)
-    *plain, sizes, corrections = lanes
+    lanes = np.zeros((2, BLOCK))
+    sweep = _MOMENTS[formula.kind]
+    for vectors, ends in _pieces(formula, f, bounds):
+        sweep(*vectors, formula.numbers, *ends, (is_free, are_distances), lanes)
     with np.errstate(invalid="ignore"):
-        terms, mass, moment = (float(np.sum(lane)) for lane in plain)
-    # The point is finite, and so many values of it add up to a number.
-    size = math.fsum([*sizes, *corrections])
-    additions = d // BLOCK + 2
-    error = EPS * abs(size) + (additions * EPS) ** 2 * d * max(-smallest, largest)
+        mass, moment = (float(np.sum(lane)) for lane in lanes)
     if is_free:
         # Without bounds all values count the same: their distances are 1 in the sweep.
-        return Sums(terms, size, error, math.inf, math.nan, float(d), moment)
-    return Sums(terms, size, error, size if are_distances else mass, moment, 0.0, 0.0)
+        return math.inf, math.nan, float(d), moment
+    return mass, moment, 0.0, 0.0
 
 
-def slopes(formula: Formula, f: Array) -> tuple[Array, float, float, float]:
-    """Return the slopes g of one vector, for any kind but LOGARITHMS.
+def write_slopes(formula: Formula, f: Array, result: Array) -> tuple[float, float, float]:
+    """Write the slopes g of one vector, for any kind but LOGARITHMS.
 
-    Three numbers follow, as computed: g·f, Σ f, and the smallest value or 0, whichever is lower.
+    What is returned is, as computed, g·f, Σ f, and the smallest value or 0, whichever is lower.
     """
-    result = np.empty(len(f))
     lanes = np.zeros((3, BLOCK))
     _SLOPES[formula.kind](*_vectors(formula, f), formula.numbers, result, lanes)
     with np.errstate(over="ignore", invalid="ignore"):
         product, size = (float(np.sum(lane)) for lane in lanes[:2])
     # A comparison passes over what is no number; a sum does not.
-    return result, product, size, size if math.isnan(size) else float(np.min(lanes[2]))
+    return product, size, size if math.isnan(size) else float(np.min(lanes[2]))
 
 
 def stake(formula: Formula, f: Array) -> tuple[float, float]:
@@ -129,8 +173,10 @@ def stake(formula: Formula, f: Array) -> tuple[float, float]:
         return 0.5 * float(np.sum(lanes[0])), float(np.max(lanes[1]))
 
 
-def rise(formula: Formula, f: Array, price: float, limits: Box) -> float:
+def rise(formula: Formula, f: Array, price: float, limits: Box) -> tuple[float, float]:
     """Return an upper bound of Σ_v max_{lower <= s <= upper} r_v (f_v - s_v) - ½ m_v (f_v - s_v)².
+
+    Σ |slope_v f_v| follows, to rounding.
 
     Parameters
     ----------
@@ -145,7 +191,7 @@ def rise(formula: Formula, f: Array, price: float, limits: Box) -> float:
     Returns
     -------
     A number >= 0, infinite where a residual points to a side without bound and curvature, or where
-    a number is NaN.
+    a number is NaN; and a number that is not finite where a slope is not.
 
     Notes
     -----
@@ -157,24 +203,41 @@ def rise(formula: Formula, f: Array, price: float, limits: Box) -> float:
     the square of that. So a term is right to 14 roundings, and ``dual.with_rounding`` charges 32
     beside those of the sum: one addition per block, and those of the sums of blocks.
     """
-    lane = np.zeros(BLOCK)
+    lanes = np.zeros((2, BLOCK))
     level = (price, formula.roundings, formula.error)
     sweep = _RISES[formula.kind]
-    sweep(*_vectors(formula, f), formula.numbers, *_both(limits), level, lane)
-    with np.errstate(over="ignore"):
-        total = float(with_rounding(np.asarray(np.sum(lane)), len(f) // BLOCK + BLOCK + 2))
-    return math.inf if math.isnan(total) else total
+    for vectors, ends in _pieces(formula, f, limits):
+        sweep(*vectors, formula.numbers, *ends, level, lanes)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rises, terms = (float(np.sum(lane)) for lane in lanes)
+        total = float(with_rounding(np.asarray(rises), len(f) // BLOCK + BLOCK + 2))
+    return math.inf if math.isnan(total) else total, terms
 
 
-def _vectors(formula: Formula, f: Array) -> tuple[Array, Array, Array]:
+def _vectors(formula: Formula, f: Array) -> Vectors:
     """Return the point and the data of a formula as one kind of array, to be compiled for once."""
     return locked_vector(f), locked_vector(formula.first), locked_vector(formula.second)
 
 
-def _both(ends: Box) -> tuple[NDArray[np.int64], tuple[Array, Array]]:
-    """Return bounds as the sweeps take them: how far the next value is, and the bounds."""
-    steps, (lower, upper) = operands(*ends)
-    return steps, (lower, upper)
+def _pieces(formula: Formula, f: Array, bounds: Box) -> Iterator[tuple[Vectors, Ends]]:
+    """Yield the vectors and the bounds that a sweep takes one after the other, mostly all at once.
+
+    Logarithms come in parts that are whole blocks, so that the sums are those of one sweep. Each
+    part is used while it is in the processor's caches: an array of all logarithms would be written
+    and read back.
+    """
+    steps, (lower, upper) = operands(*bounds)
+    x, first, second = _vectors(formula, f)
+    if formula.kind != LOGARITHMS:
+        yield (x, first, second), (steps, (lower, upper))
+        return
+    into = np.empty(min(len(x), _PART))
+    for start in range(0, len(x), _PART):
+        part = slice(start, start + _PART)
+        values = x[part]
+        logs, _ = log_ratios(values, first[part], into[: len(values)])
+        ends = (lower[part] if steps[0] else lower, upper[part] if steps[1] else upper)
+        yield (values, locked_vector(logs), second[part]), (steps, ends)
 
 
 def _inlined(function: Function) -> Function:
@@ -293,11 +356,12 @@ def _write_slopes(
         written = result[start : start + count]
         for k in range(count):
             x = values[k]
+            low = lowest[k]
             slope = _slope(kind, x, firsts[k], seconds[k], numbers)
             written[k] = slope
             products[k] += slope * x
             size[k] += x
-            lowest[k] = x if x < lowest[k] else lowest[k]
+            lowest[k] = x if x < low else low
 
 
 @compiled
@@ -317,14 +381,41 @@ def _add_stakes(
         seconds = second[start : start + count]
         for k in range(count):
             x = values[k]
+            so_far = steepest[k]
             m = _curvature(kind, x, firsts[k], seconds[k], numbers)
-            bends[k] += (m if m < STEEP else STEEP) * (x * x)
             steep = abs(_slope(kind, x, firsts[k], seconds[k], numbers))
-            steepest[k] = steep if steep > steepest[k] else steepest[k]
+            bends[k] += (m if m < STEEP else STEEP) * (x * x)
+            steepest[k] = steep if steep > so_far else so_far
 
 
 @compiled
-def _add_sums(
+def _look_at(f: Array, lanes: Array) -> None:
+    """Keep the extremes of each place in a block in two lanes, and add its values in two more."""
+    lows = lanes[0]
+    highs = lanes[1]
+    size = lanes[2]
+    correction = lanes[3]
+    for start in range(0, len(f), BLOCK):
+        count = min(BLOCK, len(f) - start)
+        values = f[start : start + count]
+        # What is read before anything is written need not be read again.
+        for k in range(count):
+            x = values[k]
+            low = lows[k]
+            high = highs[k]
+            lows[k] = x if x < low else low
+            highs[k] = x if x > high else high
+        for k in range(count):
+            x = values[k]
+            before = size[k]
+            after = before + x
+            added = after - before
+            correction[k] += (before - (after - added)) + (x - added)
+            size[k] = after
+
+
+@compiled
+def _add_moments(
     kind: int,
     f: Array,
     first: Array,
@@ -335,12 +426,9 @@ def _add_sums(
     flags: tuple[bool, bool],
     lanes: Array,
 ) -> None:
-    """Add the sums of each place in a block to five lanes."""
-    terms = lanes[0]
-    mass = lanes[1]
-    moment = lanes[2]
-    size = lanes[3]
-    correction = lanes[4]
+    """Add the distances of each place in a block, and its slopes times these, to two lanes."""
+    mass = lanes[0]
+    moment = lanes[1]
     lower, upper = bounds
     is_free, are_distances = flags
     for start in range(0, len(f), BLOCK):
@@ -354,7 +442,7 @@ def _add_sums(
                 slope = _slope(kind, x, firsts[k], seconds[k], numbers)
                 # Infinity times 0 counts as 0.
                 product = 0.0 if x == 0.0 else slope * x
-                terms[k] += abs(product)
+                mass[k] += x
                 moment[k] += slope if is_free else product
         else:
             lows = lower[start * steps[0] : start * steps[0] + count]
@@ -366,16 +454,8 @@ def _add_sums(
                 up = highs[k] - x
                 weight = down if down < up else up
                 weight = weight if weight > 0.0 else 0.0
-                terms[k] += 0.0 if x == 0.0 else abs(slope * x)
                 mass[k] += weight
                 moment[k] += 0.0 if weight == 0.0 else slope * weight
-        for k in range(count):
-            x = values[k]
-            before = size[k]
-            after = before + x
-            added = after - before
-            correction[k] += (before - (after - added)) + (x - added)
-            size[k] = after
 
 
 @compiled
@@ -388,9 +468,11 @@ def _add_rises(
     steps: NDArray[np.int64],
     limits: tuple[Array, Array],
     level: tuple[float, float, float],
-    lane: Array,
+    lanes: Array,
 ) -> None:
-    """Add the rises of each place in a block to a lane."""
+    """Add the rises of each place in a block to a lane, and the sizes of slope times value."""
+    rises = lanes[0]
+    terms = lanes[1]
     price, roundings, error = level
     lower, upper = limits
     for start in range(0, len(f), BLOCK):
@@ -402,15 +484,19 @@ def _add_rises(
         highs = upper[start * steps[1] : start * steps[1] + count]
         for k in range(count):
             x = values[k]
-            slope = _slope(kind, x, firsts[k], seconds[k], numbers)
-            # A value that must be 0 may have any slope: that which costs nothing.
-            if kind == LOGARITHMS:
-                slope = price if seconds[k] <= 0.0 else slope
-            if kind == SUPPORTED:
-                slope = price if x == 0.0 else slope
+            datum = firsts[k]
+            second_datum = seconds[k]
             below = x - lows[k]
             above = highs[k] - x
-            m = _curvature(kind, x, firsts[k], seconds[k], numbers)
+            slope = _slope(kind, x, datum, second_datum, numbers)
+            # Infinity times 0 counts as 0.
+            term = 0.0 if x == 0.0 else abs(slope * x)
+            # A value that must be 0 may have any slope: that which costs nothing.
+            if kind == LOGARITHMS:
+                slope = price if second_datum <= 0.0 else slope
+            if kind == SUPPORTED:
+                slope = price if x == 0.0 else slope
+            m = _curvature(kind, x, datum, second_datum, numbers)
             m = 0.0 if m < FLAT else m
             m = STEEP if m > STEEP else m
             residual = slope - price
@@ -428,7 +514,8 @@ def _add_rises(
             larger = far if far == np.inf else larger
             larger = 0.0 if pull == 0.0 else larger
             larger = 0.0 if length <= 0.0 else larger
-            lane[k] += larger
+            terms[k] += term
+            rises[k] += larger
 
 
 def _slopes_of(kind: int) -> Callable[..., None]:
@@ -453,8 +540,8 @@ def _stakes_of(kind: int) -> Callable[..., None]:
     return sweep
 
 
-def _sums_of(kind: int) -> Callable[..., None]:
-    """Return the first sweep for one kind, compiled when it is used first."""
+def _moments_of(kind: int) -> Callable[..., None]:
+    """Return the sweep of ``moments`` for one kind, compiled when it is used first."""
 
     @compiled
     def sweep(
@@ -467,13 +554,13 @@ def _sums_of(kind: int) -> Callable[..., None]:
         flags: tuple[bool, bool],
         lanes: Array,
     ) -> None:
-        _add_sums(kind, f, first, second, numbers, steps, bounds, flags, lanes)
+        _add_moments(kind, f, first, second, numbers, steps, bounds, flags, lanes)
 
     return sweep
 
 
 def _rises_of(kind: int) -> Callable[..., None]:
-    """Return the second sweep for one kind."""
+    """Return the sweep of ``rise`` for one kind."""
 
     @compiled
     def sweep(
@@ -484,9 +571,9 @@ def _rises_of(kind: int) -> Callable[..., None]:
         steps: NDArray[np.int64],
         limits: tuple[Array, Array],
         level: tuple[float, float, float],
-        lane: Array,
+        lanes: Array,
     ) -> None:
-        _add_rises(kind, f, first, second, numbers, steps, limits, level, lane)
+        _add_rises(kind, f, first, second, numbers, steps, limits, level, lanes)
 
     return sweep
 
@@ -503,5 +590,5 @@ _KINDS = (
 )
 _SLOPES: Mapping[int, Callable[..., None]] = {kind: _slopes_of(kind) for kind in _KINDS}
 _STAKES: Mapping[int, Callable[..., None]] = {kind: _stakes_of(kind) for kind in _KINDS}
-_SUMS: Mapping[int, Callable[..., None]] = {kind: _sums_of(kind) for kind in _KINDS}
+_MOMENTS: Mapping[int, Callable[..., None]] = {kind: _moments_of(kind) for kind in _KINDS}
 _RISES: Mapping[int, Callable[..., None]] = {kind: _rises_of(kind) for kind in _KINDS}

@@ -56,13 +56,8 @@ _CLEAR = 1e-3
 # second order, and doubled again.
 _OF_PROBABILITY = 4 * EPS
 
-# Logarithms of numpy are right to four units in the last place; the quotient and the sum add one.
+# Logarithms are right to one unit in the last place; the quotient and the sum add one.
 _OF_LOGARITHM = 8 * EPS
-
-# Logarithms are taken of so many values at a time, while these are in a processor's cache.
-_PART = 1 << 14
-
-_TINY = float(np.finfo(np.float64).tiny)
 
 _NO_NUMBERS = (0.0, 0.0, 0.0, 0.0, 0.0)
 
@@ -78,21 +73,29 @@ class Point:
     further
         Two numbers between which, or between which and the values of the point, all competitors
         lie; None where it has none.
+    already
+        The smallest and the largest value of the point, where they have been seen.
     """
 
     estimate: FrequencyEstimate
     f: Array
     further: tuple[float, float] | None = None
+    already: tuple[float, float] | None = None
 
     @cached_property
+    def ends(self) -> tuple[float, float]:
+        """The smallest and the largest value: a pass each, and only where they are needed."""
+        return self.already or (float(self.f.min()), float(self.f.max()))
+
+    @property
     def smallest(self) -> float:
-        """The smallest value; a pass over the point, and only where it is needed."""
-        return float(self.f.min())
+        """The smallest value."""
+        return self.ends[0]
 
-    @cached_property
+    @property
     def largest(self) -> float:
         """The largest value."""
-        return float(self.f.max())
+        return self.ends[1]
 
     @property
     def lower(self) -> float:
@@ -105,6 +108,12 @@ class Point:
         return self.largest if self.further is None else max(self.largest, self.further[1])
 
 
+def may_have_formula(loss: Loss) -> bool:
+    """Return whether ``formula_of`` knows the loss, which depends on the point as well."""
+    # Of the very type: a class derived from one may state another loss.
+    return type(loss) in _FORMULAS
+
+
 def formula_of(loss: Loss, point: Point) -> Formula | None:
     """Return the formula of a loss at a point; None for other losses and points near an end.
 
@@ -115,11 +124,9 @@ def formula_of(loss: Loss, point: Point) -> Formula | None:
     point
         The point of one trial; both ends hold for all values.
     """
-    # Of the very type: a class derived from one may state another loss.
-    maker = _FORMULAS.get(type(loss))
-    if maker is None or _is_near_end(loss, point):
+    if not may_have_formula(loss) or _is_near_end(loss, point):
         return None
-    return maker(loss, point)
+    return _FORMULAS[type(loss)](loss, point)
 
 
 def _is_near_end(loss: Loss, point: Point) -> bool:
@@ -160,9 +167,8 @@ def _of_variances(_: Loss, point: Point) -> Formula | None:
     a = float(noise.a)
     b = float(noise.b)
     target = point.estimate.frequencies
-    ends = np.array([point.smallest, point.largest])
-    target_ends = np.array([target.min(), target.max()])
-    roundings = relative_roundings(ends, target_ends, a, b)
+    ends = np.array(point.ends)
+    roundings = relative_roundings(ends, np.array(point.estimate.extremes), a, b)
     if roundings is None:
         return None
     # The second derivative 2 (a + b y)²/(a + b s)³ is smallest where the variance is largest.
@@ -174,7 +180,7 @@ def _of_variances(_: Loss, point: Point) -> Formula | None:
 def _of_counts(loss: BinomialMLE | MultinomialMLE, point: Point) -> Formula | None:
     """Return the formula of a likelihood of support counts."""
     floor, slope = loss.constants(point.estimate)
-    ends = np.array([point.smallest, point.largest])
+    ends = np.array(point.ends)
     probabilities = floor + slope * ends
     size = abs(floor) + float(np.abs(slope * ends).max())
     is_binomial = loss.is_two_sided
@@ -203,19 +209,9 @@ def _of_divergence(loss: KullbackLeibler | KLTo | Entropy, point: Point) -> Form
     # Below 0 the loss is infinite, and numbers that are all 0 have no curvature to state.
     if point.smallest < 0 or point.upper <= 0:
         return None
-    reference = np.ascontiguousarray(loss.target(point.estimate))
-    logs = np.empty(len(point.f))
-    with np.errstate(all="ignore"):
-        for first in range(0, len(logs), _PART):
-            part = slice(first, first + _PART)
-            quotients = logs[part]
-            np.divide(point.f[part], reference[part], out=quotients)
-            # numpy takes eight times as long for logarithms of numbers that have none, such as
-            # 0 and 0/0. Those of the smallest numbers count as lost.
-            np.fmax(quotients, _TINY, out=quotients)
-            np.log(quotients, out=quotients)
+    reference = loss.target(point.estimate)
     numbers = (LOWERED / point.upper, 0.0, 0.0, 0.0, 0.0)
-    return Formula(LOGARITHMS, logs, reference, _OF_LOGARITHM, _OF_LOGARITHM, numbers)
+    return Formula(LOGARITHMS, reference, reference, _OF_LOGARITHM, _OF_LOGARITHM, numbers)
 
 
 _FORMULAS: Mapping[type[Loss], Callable[[Any, Point], Formula | None]] = {

@@ -1,17 +1,19 @@
 """Gaps of long vectors on a box, in two compiled sweeps.
 
-The first finds the multiplier of the total, the second the gap. Both compute the loss's slopes from
-point and estimate, so that nothing of the vectors' size is written. Other losses are for ``box``,
-and so is every gap that is more than rounding: it has further multipliers.
+The first looks at the point, the second bounds the gap. It computes the loss's slopes from point
+and estimate, so that nothing of the vectors' size is written. The multiplier of the total follows
+from a part of the values, and from all of them only where that proves less. Other losses are for
+``box``, and so is every gap that is more than rounding: it has further multipliers.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.parts import Pick, some_blocks, whole
 from ldpopt.closed_form.rows import is_long
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.certificate.bounds.competitors import domain_of, ends_of, reach_of_box
@@ -19,8 +21,9 @@ from ldpopt.solve.certificate.bounds.dual import usable
 from ldpopt.solve.certificate.bounds.evidence import is_lost
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.box.total_prices import (
+    ROUNDING,
     Bound,
-    Sums,
+    Moments,
     excess_of,
     gap_at,
     is_enough,
@@ -28,6 +31,9 @@ from ldpopt.solve.certificate.box.total_prices import (
     negligible,
 )
 from ldpopt.solve.formulation import Formulation
+
+if TYPE_CHECKING:
+    from ldpopt.solve.certificate.box.box_kernels import Seen
 
 Array = NDArray[np.float64]
 
@@ -39,15 +45,20 @@ class LongBound(NamedTuple):
     ----------
     bound
         Multiplier, gap and terms.
-    size
-        Σ f, shape (...).
+    seen
+        The extremes and the sum of each trial, in the order of a stack that is laid flat.
     outside
         How far a value is outside the bounds, shape (...); None where these differ between values.
     """
 
     bound: Bound
-    size: Array
+    seen: tuple[Seen, ...]
     outside: Array | None
+
+    @property
+    def size(self) -> Array:
+        """Σ f, shape (...)."""
+        return np.reshape([one.size for one in self.seen], self.bound.gap.shape)
 
 
 def long_bound(
@@ -69,29 +80,34 @@ def long_bound(
     limits = reach_of_box(formulation.loss, start, region)
     shape = point.shape[:-1]
     proofs = []
+    looks = []
     for trial in np.ndindex(shape):
         proof = _of_trial(formulation, start[trial], point[trial], bounds, limits, region.total)
         if proof is None:
             return None
-        proofs.append(proof)
-    *bound, size, smallest, largest = (
-        np.reshape(column, shape) for column in zip(*proofs, strict=True)
-    )
+        *numbers, seen = proof
+        proofs.append(numbers)
+        looks.append(seen)
+    bound = Bound(*(np.reshape(column, shape) for column in zip(*proofs, strict=True)))
     outside = None
     if all(len(end) == 1 for end in bounds):
+        smallest, largest, _, _ = np.transpose(looks)
         farthest = np.maximum(bounds.lower - smallest, largest - bounds.upper)
         outside = np.asarray(np.maximum(farthest, 0.0)).reshape(shape)
-    return LongBound(Bound(*bound), size, outside)
+    return LongBound(bound, tuple(looks), outside)
 
 
-def least_stake(formulation: Formulation, start: FrequencyEstimate, point: Array) -> float | None:
+def least_stake(
+    formulation: Formulation, start: FrequencyEstimate, point: Array, already: Seen | None = None
+) -> float | None:
     """Return a lower bound of Σ |g_v f_v| + |L(0) - L(f)| of one long vector, in one sweep.
 
     A convex loss is at least L(f) - g·f + ½ Σ m_v f_v² at 0, with curvatures m that hold between 0
     and f. So the bound is ½ Σ m_v f_v²: it needs no value of the loss, and does not vanish with the
     slopes. A loss that is not convex has a number only where all slopes are 0: then the gap of its
     convex part is 0 as well, and any scale is right. None otherwise, for short vectors, several,
-    other losses, where L(0) is infinite, and where the slopes are lost, as in ``vanishes``.
+    other losses, where L(0) is infinite, and where the slopes are lost, as in ``vanishes``. What
+    has been seen of the point may be given.
     """
     if point.ndim > 1 or not is_long(start.d):
         return None
@@ -102,7 +118,8 @@ def least_stake(formulation: Formulation, start: FrequencyEstimate, point: Array
     first, last = domain_of(formulation.loss, start)
     if not first < 0 < last:
         return None
-    around = Point(start, point, (0.0, 0.0))
+    ends = None if already is None else (already.smallest, already.largest)
+    around = Point(start, point, (0.0, 0.0), ends)
     formula = formula_of(formulation.loss, around)
     if formula is None or formula.kind == box_kernels.LOGARITHMS:
         return None
@@ -120,28 +137,40 @@ def _of_trial(
     bounds: Box,
     limits: Box,
     total: float | None,
-) -> tuple[float, float, float, float, float, float] | None:
-    """Return multiplier, gap, terms, sum, smallest and largest value of one trial."""
+) -> tuple[float, float, float, Seen] | None:
+    """Return multiplier, gap and terms of one trial, and what was seen of it."""
     # Both import numba.
     from ldpopt.solve.certificate.box import box_kernels
-    from ldpopt.solve.certificate.box.formulas import Point, formula_of
+    from ldpopt.solve.certificate.box.formulas import Point, formula_of, may_have_formula
 
+    if not may_have_formula(formulation.loss):
+        return None
+    seen = box_kernels.look_at(f)
     # A point outside the bounds widens them: the loss bends between it and its competitors.
-    around = Point(estimate, f, (float(limits.lower.min()), float(limits.upper.max())))
+    further = (float(limits.lower.min()), float(limits.upper.max()))
+    around = Point(estimate, f, further, (seen.smallest, seen.largest))
     formula = formula_of(formulation.loss, around)
     if formula is None:
         return None
-    ends = (around.smallest, around.largest)
-    sums = Sums(*map(np.asarray, box_kernels.sums(formula, f, ends, bounds)))
-    mu = np.zeros(())
+    looks: list[tuple[Pick, float]] = [(whole, negligible(len(f)))]
     excess = (np.zeros(()), np.zeros(()))
     if total is not None:
-        mu = usable(mean_multiplier(sums))
-        excess = excess_of(sums.size, sums.error, total)
-    rise = box_kernels.rise(formula, f, float(-mu), limits)
-    gap = gap_at(np.asarray(rise), mu, excess)
-    limit = negligible(len(f)) * sums.terms
-    # NaN, as of the sums of an infinite slope, is no number that proves anything.
-    if not (np.isfinite(sums.terms) and is_enough(gap, mu, excess, limit)):
-        return None
-    return float(mu), float(gap), float(sums.terms), float(sums.size), *ends
+        excess = excess_of(np.asarray(seen.size), np.asarray(seen.error), total)
+        # At a minimum all values that no bound holds have one slope: a part of them tells it.
+        looks.insert(0, (some_blocks, ROUNDING))
+    for pick, share in looks:
+        mu = np.zeros(())
+        if total is not None:
+            some = Box(*(end if len(end) == 1 else pick(end) for end in bounds))
+            sums = box_kernels.moments(formula.at(pick), pick(f), seen.smallest, some)
+            mass, _, free, _ = sums
+            if pick is some_blocks and mass == free == 0:
+                # All of its values are at their bounds, where slopes say nothing of the price.
+                continue
+            mu = usable(mean_multiplier(Moments(*map(np.asarray, sums))))
+        rise, terms = box_kernels.rise(formula, f, float(-mu), limits)
+        gap = gap_at(np.asarray(rise), mu, excess)
+        # NaN, as of the sums of an infinite slope, is no number that proves anything.
+        if np.isfinite(terms) and is_enough(gap, mu, excess, np.asarray(share * terms)):
+            return float(mu), float(gap), terms, seen
+    return None

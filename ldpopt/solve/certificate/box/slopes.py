@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.closed_form.parts import Pick, longest_part, parts_of
 from ldpopt.closed_form.rows import is_long
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
 
+if TYPE_CHECKING:
+    from ldpopt.solve.certificate.box.box_kernels import Formula
+
 Array = NDArray[np.float64]
 
 
-class Swept(NamedTuple):
-    """What one sweep over a long vector f knows.
+class Extent(NamedTuple):
+    """What a sweep over a long vector f has seen of its values.
 
     Attributes
     ----------
-    slope
-        The gradient g, in an array that may be written to.
-    product
-        g·f.
     size
         Σ f.
     lowest
         The smallest value where it is negative, 0 elsewhere, and NaN where a value is.
     """
 
-    slope: Array
-    product: float
     size: float
     lowest: float
+
+
+class Swept(NamedTuple):
+    """What one sweep over a long vector f knows: its gradient g, to be written to, and g·f."""
+
+    slope: Array
+    product: float
+    extent: Extent
 
 
 def slope_of(loss: Loss, start: FrequencyEstimate, point: Array) -> Array:
@@ -58,20 +66,87 @@ def swept_slope(loss: Loss, start: FrequencyEstimate, point: Array) -> Swept | N
 
     None for short vectors, several, other losses, and near an end of the loss's domain.
     """
+    swept = _sweep_of(loss, start, point)
+    if swept is None:
+        return None
+    slope = np.empty(start.d)
+    product, extent = swept.write(point, swept.formula, slope)
+    return Swept(slope, product, extent)
+
+
+class LongSlopes:
+    """The gradient at one long vector f, for sweeps that take it part by part.
+
+    An array of all of it would be written and read back: a part is used while it is in the
+    processor's caches.
+    """
+
+    def __init__(self, loss: Loss, start: FrequencyEstimate, point: Array) -> None:
+        self._point = point
+        self._sweep = _sweep_of(loss, start, point)
+        # Other losses compute all of it at once, and with a sweep nobody looks at this.
+        self._whole = plain_slope(loss, start, point) if self._sweep is None else point
+        self._extent = Extent(0.0, 0.0)
+
+    @property
+    def extent(self) -> Extent | None:
+        """What was seen of f by those who took all parts; None for a loss without a sweep."""
+        return None if self._sweep is None else self._extent
+
+    def at(self, pick: Pick) -> Array:
+        """Return the slopes of the values that a function picks from an array of all."""
+        if self._sweep is None:
+            return pick(self._whole)
+        values = pick(self._point)
+        slope = np.empty(len(values))
+        self._sweep.write(values, self._sweep.formula.at(pick), slope)
+        return slope
+
+    def parts(self) -> Iterator[tuple[slice, Array]]:
+        """Yield where a part is, and the slopes there, which the next part overwrites."""
+        self._extent = Extent(0.0, 0.0)
+        into = np.empty(longest_part(len(self._point)))
+        for part, (values,) in parts_of(self._point):
+            if self._sweep is None:
+                yield part, self._whole[part]
+                continue
+            slope = into[: len(values)]
+            formula = self._sweep.formula.at(itemgetter(part))
+            _, extent = self._sweep.write(values, formula, slope)
+            lowest = np.minimum(self._extent.lowest, extent.lowest)
+            self._extent = Extent(self._extent.size + extent.size, float(lowest))
+            yield part, slope
+
+
+class _Sweep(NamedTuple):
+    """A loss whose slopes are those of a formula, times a weight."""
+
+    weight: float
+    formula: Formula
+
+    def write(self, f: Array, formula: Formula, into: Array) -> tuple[float, Extent]:
+        """Write the slopes of some values, and return their g·f and what was seen of f."""
+        from ldpopt.solve.certificate.box.box_kernels import write_slopes
+
+        product, size, lowest = write_slopes(formula, f, into)
+        if self.weight != 1:
+            into *= self.weight
+        return self.weight * product, Extent(size, lowest)
+
+
+def _sweep_of(loss: Loss, start: FrequencyEstimate, point: Array) -> _Sweep | None:
+    """Return how the slopes at one long vector are computed; see ``swept_slope``."""
     if point.ndim > 1 or not is_long(start.d):
         return None
     leaves = [(weight, leaf) for weight, leaf in loss.leaves() if weight > 0]
     if len(leaves) != 1:
         return None
     # Both import numba.
-    from ldpopt.solve.certificate.box.box_kernels import LOGARITHMS, slopes
+    from ldpopt.solve.certificate.box.box_kernels import LOGARITHMS
     from ldpopt.solve.certificate.box.formulas import Point, formula_of
 
     ((weight, leaf),) = leaves
     formula = formula_of(leaf, Point(start, point))
     if formula is None or formula.kind == LOGARITHMS:
         return None
-    slope, product, size, lowest = slopes(formula, point)
-    if weight != 1:
-        slope *= weight
-    return Swept(slope, weight * product, size, lowest)
+    return _Sweep(weight, formula)

@@ -98,16 +98,22 @@ def is_enough(
     return bool(np.all(gap <= limit + 2 * of_total))
 
 
+class Moments(NamedTuple):
+    """What the mean multiplier needs of each trial, as in ``kernels.Sums``; all of shape (...)."""
+
+    mass: Array
+    moment: Array
+    free: Array
+    free_moment: Array
+
+
 class Sums(NamedTuple):
     """Sums over the values of each trial, all of shape (...): those of ``kernels.Sums``."""
 
     terms: Array
     size: Array
     error: Array
-    mass: Array
-    moment: Array
-    free: Array
-    free_moment: Array
+    moments: Moments
 
 
 def sums_of(slope: Array, point: Array, limits: Box) -> Sums:
@@ -115,7 +121,7 @@ def sums_of(slope: Array, point: Array, limits: Box) -> Sums:
     if is_long(point.shape[-1]):
         return _long_sums(slope, point, limits)
     size, error = sum_with_error(point)
-    return Sums(absolute_sum(slope, point), size, error, *_moments(slope, point, limits))
+    return Sums(absolute_sum(slope, point), size, error, _moments(slope, point, limits))
 
 
 def _long_sums(slope: Array, point: Array, limits: Box) -> Sums:
@@ -127,11 +133,12 @@ def _long_sums(slope: Array, point: Array, limits: Box) -> Sums:
         kernels.sums(*(vector_of(array, trial, shape) for array in (slope, point, *limits)))
         for trial in np.ndindex(shape)
     ]
-    return Sums(*(np.reshape(column, shape) for column in zip(*rows, strict=True)))
+    terms, size, error, *moments = (np.reshape(column, shape) for column in zip(*rows, strict=True))
+    return Sums(terms, size, error, Moments(*moments))
 
 
-def _moments(slope: Array, point: Array, limits: Box) -> tuple[Array, Array, Array, Array]:
-    """Return mass, moment, free and free moment, a part of the values after the other."""
+def _moments(slope: Array, point: Array, limits: Box) -> Moments:
+    """Return the sums of distances and slopes, a part of the values after the other."""
     mass = np.zeros(slope.shape[:-1])
     moment = np.zeros(slope.shape[:-1])
     free = np.zeros(slope.shape[:-1])
@@ -149,7 +156,7 @@ def _moments(slope: Array, point: Array, limits: Box) -> tuple[Array, Array, Arr
             part_mass = np.sum(distance, axis=-1)
         mass = mass + part_mass
         moment = moment + weighted_sum(gradient, distance)
-    return mass, moment, free, free_moment
+    return Moments(mass, moment, free, free_moment)
 
 
 def excess_of(size: Array, error: Array, total: float) -> tuple[Array, Array]:
@@ -158,14 +165,14 @@ def excess_of(size: Array, error: Array, total: float) -> tuple[Array, Array]:
     return excess, error + 2 * EPS * np.abs(excess)
 
 
-def mean_multiplier(sums: Sums) -> Array:
+def mean_multiplier(moments: Moments) -> Array:
     """Return minus the mean gradient, weighted by the distance to the nearest bound.
 
     At a bound the gradient does not determine the multiplier. Where some values have no bounds at
     all, these alone do.
     """
-    mass = np.where(sums.free > 0, sums.free, sums.mass)
-    moment = np.where(sums.free > 0, sums.free_moment, sums.moment)
+    mass = np.where(moments.free > 0, moments.free, moments.mass)
+    moment = np.where(moments.free > 0, moments.free_moment, moments.moment)
     # Where every value is at a bound all weights are 0, and so is then the multiplier.
     mean = moment / np.maximum(mass, np.finfo(np.float64).tiny)
     # An infinite slope, as of a logarithm at 0, has no price: the caller takes 0.

@@ -72,22 +72,6 @@ def normal_of(ball: Ball, f: Array, near: float) -> Normal:
     return Normal(np.log(ratio), is_open, np.inf)
 
 
-def log_ratios(f: Array, reference: Array, into: Array | None = None) -> tuple[Array, bool]:
-    """Return the normal of a divergence at values of a long vector, and whether it is open nowhere.
-
-    It is NaN where it is open. It is written into another array of its length if one is given.
-    """
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        logs = np.divide(f, reference, out=into)
-        np.log(logs, out=logs)
-    is_finite = np.isfinite(logs)
-    # Rarely: a choice between two arrays takes as long as four logarithms.
-    are_numbers = bool(is_finite.all())
-    if not are_numbers:
-        logs[~is_finite] = np.nan
-    return logs, are_numbers
-
-
 class Slack(NamedTuple):
     """An upper bound of n·(s - f) for all s of a ball, and how much of it pays for rounding."""
 

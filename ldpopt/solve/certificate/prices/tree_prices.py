@@ -24,6 +24,9 @@ _TIED = 1e-12
 # Values of a chain that are added up before a mean is looked at.
 _BEGINNING = 1024
 
+# Nodes that are looked at before their sums go to nodes far above.
+_BLOCK = 256
+
 
 @entry()
 def flows(slope: Array, order: Index, above: Index, sign: int) -> tuple[Array, Array]:
@@ -194,17 +197,32 @@ def _lowest_from_roots(slope: Array, above: Index) -> float:
     waiting = 0.0
     target = 0
     of_roots = 0.0
-    for node in range(len(slope), 0, -1):
-        whole = slope[node - 1]
-        if target == node:
-            whole += waiting
-        elif target > 0:
-            slope[target - 1] += waiting
-        else:
-            of_roots += waiting
-        # From the root down a branch is taken or left out.
-        waiting = whole if whole < 0.0 else 0.0
-        target = above[node]
+    # Nodes above may be anywhere. Those beyond a block get their sums after it, one at once after
+    # the other: the processor then waits for several of them at a time.
+    sums = np.empty(_BLOCK)
+    places = np.empty(_BLOCK, above.dtype)
+    for last in range(len(slope), 0, -_BLOCK):
+        before = max(last - _BLOCK, 0)
+        count = 0
+        for node in range(last, before, -1):
+            whole = slope[node - 1]
+            if target == node:
+                whole += waiting
+            elif target > before:
+                slope[target - 1] += waiting
+            else:
+                # Mostly nothing is taken, but nobody can guess when: the next one takes its place.
+                sums[count] = waiting
+                places[count] = target
+                count += waiting != 0.0
+            # From the root down a branch is taken or left out.
+            waiting = whole if whole < 0.0 else 0.0
+            target = above[node]
+        for k in range(count):
+            if places[k] > 0:
+                slope[places[k] - 1] += sums[k]
+            else:
+                of_roots += sums[k]
     return of_roots + waiting
 
 

@@ -113,7 +113,9 @@ def _with_equations(formulation: Formulation, estimate: FrequencyEstimate) -> Ma
     nearest = _nearest_of(formulation.loss, region, estimate)
     if nearest is None:
         return None
-    equations = equations_of([one for one in formulation.constraints if one.box(d) is None], d)
+    # Bounds are arrays of d values: they are looked at where an equation may be.
+    others = [c for c in formulation.constraints if c in region.tied or c.total(d) is not None]
+    equations = equations_of([one for one in others if one.box(d) is None], d)
     if equations is None or (len(equations.right) == 2 and _has_row_form(formulation, estimate)):
         return None
     target, project = nearest
