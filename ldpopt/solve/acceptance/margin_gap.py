@@ -12,6 +12,7 @@ for all s that meet the sums. At a minimum r is 0: ``margin_prices`` has the λ.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,15 +74,19 @@ def margin_gap(formulation: Formulation, start: FrequencyEstimate, point: Array)
 
 
 def _squares_left(slopes: Array, multipliers: Sequence[Array], rank: int) -> Array:
-    """Return Σ r² of what multipliers leave of the slopes of tables with so many axes, (...)."""
+    """Return Σ r² of what multipliers leave of the slopes of tables with so many axes, (...).
+
+    The slopes are overwritten.
+    """
     result = np.zeros(slopes.shape[:-rank])
     along = slopes.shape[-rank]
+    length = -(-along // count_of_parts(slopes.size))
     # In slices of the first axis, which stay in the caches while the multipliers are taken off.
-    count = min(along, count_of_parts(slopes.size))
-    for numbers in np.array_split(np.arange(along), count):
-        left = slopes.take(numbers, axis=-rank)
+    for first in range(0, along, length):
+        part: Any = (..., slice(first, first + length), *[slice(None)] * (rank - 1))
+        left = slopes[part]
         for one in multipliers:
-            left -= one if one.shape[-rank] == 1 else one.take(numbers, axis=-rank)
+            left -= one if one.shape[-rank] == 1 else one[part]
         squares = left.reshape(*result.shape, -1)
         result += inner(squares, squares)
     return result

@@ -49,7 +49,7 @@ LOWERED = 1 - 64 * EPS
 _LONG = 700.0
 
 # Values whose logarithms are computed at a time, in whole blocks.
-_PART = 1 << 14
+_PART = 1 << 16
 
 _SIMPLEX = Box(np.zeros(1), np.full(1, math.inf))
 
