@@ -1,13 +1,15 @@
 """Gradients of long vectors in one sweep: those of the losses, in arrays that may be written to."""
 
+from operator import itemgetter
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from ldpopt import FrequencyEstimate, losses, oracles
-from ldpopt.closed_form import rows
+from ldpopt.closed_form import parts, rows
 from ldpopt.solve.certificate.bounds.kernels import BLOCK
-from ldpopt.solve.certificate.box.slopes import slope_of, swept_slope
+from ldpopt.solve.certificate.box.slopes import LongSlopes, slope_of, swept_slope
 
 D = 40
 RNG = np.random.default_rng(4)
@@ -69,6 +71,31 @@ def test_they_see_what_is_below_0_and_what_is_no_number(place, monkeypatch):
     swept = swept_slope(loss, start, f)
     assert np.isnan(swept.extent.lowest)
     assert np.isnan(swept.extent.size)
+
+
+@pytest.mark.parametrize("place", [0, 7, 14, 19])
+@pytest.mark.parametrize("odd", [-0.25, np.nan])
+@pytest.mark.parametrize(
+    "loss", [losses.LeastSquares(), losses.LeastSquares() + losses.Huber(0.01)]
+)
+def test_parts_are_those_of_the_gradient_and_see_all_values(place, odd, loss, monkeypatch):
+    """The odd value is first or last in a part, or in the last one, which is shorter."""
+    monkeypatch.setattr(rows, "_LONG", 0)
+    monkeypatch.setattr(parts, "_PART", 8)
+    start = FrequencyEstimate(np.linspace(0.0, 0.1, 20))
+    f = np.full(20, 0.05)
+    f[place] = odd
+    slopes = LongSlopes(loss, start, f)
+    # A part may be overwritten by the next one.
+    whole = np.concatenate([slope.copy() for _, slope in slopes.parts()])
+    expected = loss.gradient(f, start)
+    assert_allclose(whole, expected, rtol=1e-12)
+    assert_allclose(slopes.at(itemgetter(slice(3, 11))), expected[3:11], rtol=1e-12)
+    if len(list(loss.leaves())) > 1:
+        # A sum is no formula, and nothing has looked at its values.
+        assert slopes.extent is None
+        return
+    assert_allclose(slopes.extent, (f.sum(), odd), rtol=1e-12)
 
 
 def locked(shape):
