@@ -23,6 +23,10 @@ def compiled(function: Function) -> Function:
     """Return a function compiled at its first call; division by 0 gives infinity, as numpy's does.
 
     Sums are taken in the order in which they are written: nothing is compiled with fast arithmetic.
+
+    In a loop over a block, what an array holds is read into a name before anything is written. If
+    it is read again afterwards, or in one branch of a choice, the compiler cannot know that it is
+    still the same, and the loop takes up to twice as long.
     """
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     try:

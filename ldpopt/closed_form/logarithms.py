@@ -1,8 +1,8 @@
 """Logarithms of the quotients of two long vectors, compiled. Imports numba.
 
-Numpy's logarithm takes eight nanoseconds per value where a processor has no vectors of eight
-numbers, which is longer than all else that a proof does with a value. Here every operation is one
-that four or eight values take together, and the result is the same on every machine.
+On processors without vectors of eight numbers, numpy's logarithm takes eight nanoseconds per value:
+longer than all else that a proof does with a value. Here every operation is one that four or eight
+values take together, which takes three, and the result is the same on every machine.
 
 A number x is m 2^e with √½ <= m < √2, and with s = (m - 1)/(m + 1)
 
@@ -45,7 +45,7 @@ _RAISED = 2.0**52 + 1023
 _LOG2 = float.fromhex("0x1.62e42feep-1")
 _LOG2_REST = float.fromhex("0x1.a39ef35793c76p-33")
 
-# Numba gives its first argument by itself, of which type checkers know nothing.
+# Numba passes the first argument by itself; type checkers know nothing of that.
 _in_compiled_code: Callable[[Callable[..., Any]], Any] = intrinsic
 
 # 2/3, 2/5, … of the series, without its first term.
@@ -64,8 +64,9 @@ def log_ratios(f: Array, reference: Array, into: Array | None = None) -> tuple[A
 
     Returns
     -------
-    The logarithms of the quotients as they are rounded, to one unit in the last place. They are NaN
-    where a quotient is not a positive number of full precision: 0, infinite or below 2.3e-308.
+    The logarithms are right to one unit in the last place; the quotients are rounded before. A
+    logarithm is NaN where its quotient is not a positive number of full precision, but is negative,
+    0, infinite or below 2.3e-308.
     """
     result = np.empty(len(f)) if into is None else into
     _write_logarithms(locked_vector(f), locked_vector(reference), result)
@@ -74,7 +75,7 @@ def log_ratios(f: Array, reference: Array, into: Array | None = None) -> tuple[A
 
 
 def _same_bits(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Emit the code of what follows: 64 bits, seen as another kind of number."""
+    """Return the code that sees 64 bits as another kind of number."""
     return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
 
 
@@ -92,6 +93,7 @@ def _double_of(_: Any, __: Any) -> Any:
 
 @compiled
 def _write_logarithms(f: Array, reference: Array, result: Array) -> None:
+    """Write log(f/r) of each value, or NaN."""
     for k in range(len(f)):
         x = f[k] / reference[k]
         # Added at the end, this makes NaN of what is no number or has lost digits.

@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 # that a few such arrays stay in a processor's caches.
 _PART = 1 << 17
 
-# One block of so many of a long vector stands for all.
+# The first of so many blocks of a long vector, and how many values a block has.
 _EVERY = 64
 _BLOCK = 256
 
@@ -47,7 +47,7 @@ def whole(values: Array) -> Array:
 
 
 def some_blocks(values: Array) -> Array:
-    """Return one block of so many of a long vector."""
+    """Return the first of every 64 blocks of a long vector, which stand for all values."""
     stride = _EVERY * _BLOCK
     count = len(values) // stride
     if count == 0:

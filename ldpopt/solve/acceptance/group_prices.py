@@ -136,7 +136,7 @@ def _between_bounds(
         end = 0.0 if residual >= 0.0 else highest
         rise += residual * (f[v] - end)
         sums[k, v % 4] += f[v]
-    # What is read must count: caps are numbers, and so is their sum.
+    # Without a use the compiler would leave the reads out. Caps are numbers, and so is their sum.
     return rise if ahead == ahead else np.nan, level, outside
 
 

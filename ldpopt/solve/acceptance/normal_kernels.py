@@ -238,14 +238,12 @@ def _add_turned(
         w = weights[start * step : start * step + count]
         h = height[start : start + count]
         for k in range(count):
-            # Everything is read before anything is written: the compiler cannot know that what it
-            # reads again is still the same.
             value = x[k]
-            origin = r[k]
-            tall = h[k]
+            other = r[k]
+            above = h[k]
             so_far = lowest[k]
             left = g[k] - level
-            sloped = abs(g[k] * value)
+            term = abs(g[k] * value)
             wanted = middle - left * per_slope
             weight = 1.0
             # Where no number is too large, a comparison would take as long as a sum.
@@ -253,20 +251,20 @@ def _add_turned(
                 weight = w[k]
                 wanted = wanted if wanted < weight else weight
                 wanted = wanted if wanted > -weight else -weight
-            n = _normal(kind, value, origin, weight, near, factor)
+            n = _normal(kind, value, other, weight, near, factor)
             n = n if n == n else wanted
             t = left + mu * (n - middle)
             lowest[k] = t if t < so_far else so_far
-            rise[k] += t * tall
+            rise[k] += t * above
             if kind == LOGARITHM:
                 along[k] += (n - 1.0) * value
             else:
-                along[k] += n * (value if kind == GIVEN else value - origin)
-            size[k] += abs(n * tall)
-            terms[k] += sloped
-            mass[k] += tall
+                along[k] += n * (value if kind == GIVEN else value - other)
+            size[k] += abs(n * above)
+            terms[k] += term
+            mass[k] += above
             if kind == ONE_NORM:
-                apart[k] += weight * abs(value - origin)
+                apart[k] += weight * abs(value - other)
 
 
 def _turned_of(kind: int) -> Callable[..., None]:

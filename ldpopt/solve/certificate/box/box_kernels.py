@@ -1,7 +1,7 @@
 """The sweeps over a long vector on a box, compiled for each kind of loss. Imports numba.
 
-The first looks at the point alone, and the last bounds the gap, at any price of the total. What
-that price is follows from the slopes of few values mostly, so that ``moments`` takes no time.
+``look_at`` reads the point alone, ``moments`` the slopes that tell the price of the total, mostly
+those of few values, and ``rise`` bounds the gap at any price.
 
 ``kernels`` reads slopes, errors and curvatures from memory. Here they are computed from point and
 estimate where they are used, in each sweep anew: that takes a fraction of the time in which a
@@ -398,7 +398,6 @@ def _look_at(f: Array, lanes: Array) -> None:
     for start in range(0, len(f), BLOCK):
         count = min(BLOCK, len(f) - start)
         values = f[start : start + count]
-        # What is read before anything is written need not be read again.
         for k in range(count):
             x = values[k]
             low = lows[k]
@@ -484,11 +483,11 @@ def _add_rises(
         highs = upper[start * steps[1] : start * steps[1] + count]
         for k in range(count):
             x = values[k]
-            datum = firsts[k]
+            first_datum = firsts[k]
             second_datum = seconds[k]
             below = x - lows[k]
             above = highs[k] - x
-            slope = _slope(kind, x, datum, second_datum, numbers)
+            slope = _slope(kind, x, first_datum, second_datum, numbers)
             # Infinity times 0 counts as 0.
             term = 0.0 if x == 0.0 else abs(slope * x)
             # A value that must be 0 may have any slope: that which costs nothing.
@@ -496,7 +495,7 @@ def _add_rises(
                 slope = price if second_datum <= 0.0 else slope
             if kind == SUPPORTED:
                 slope = price if x == 0.0 else slope
-            m = _curvature(kind, x, datum, second_datum, numbers)
+            m = _curvature(kind, x, first_datum, second_datum, numbers)
             m = 0.0 if m < FLAT else m
             m = STEEP if m > STEEP else m
             residual = slope - price

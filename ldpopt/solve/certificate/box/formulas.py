@@ -73,19 +73,19 @@ class Point:
     further
         Two numbers between which, or between which and the values of the point, all competitors
         lie; None where it has none.
-    already
-        The smallest and the largest value of the point, where they have been seen.
+    seen_ends
+        The smallest and the largest value of the point, where somebody has looked.
     """
 
     estimate: FrequencyEstimate
     f: Array
     further: tuple[float, float] | None = None
-    already: tuple[float, float] | None = None
+    seen_ends: tuple[float, float] | None = None
 
     @cached_property
     def ends(self) -> tuple[float, float]:
         """The smallest and the largest value: a pass each, and only where they are needed."""
-        return self.already or (float(self.f.min()), float(self.f.max()))
+        return self.seen_ends or (float(self.f.min()), float(self.f.max()))
 
     @property
     def smallest(self) -> float:

@@ -80,25 +80,25 @@ def long_bound(
     limits = reach_of_box(formulation.loss, start, region)
     shape = point.shape[:-1]
     proofs = []
-    looks = []
+    seen = []
     for trial in np.ndindex(shape):
         proof = _of_trial(formulation, start[trial], point[trial], bounds, limits, region.total)
         if proof is None:
             return None
-        *numbers, seen = proof
+        *numbers, seen_of_trial = proof
         proofs.append(numbers)
-        looks.append(seen)
+        seen.append(seen_of_trial)
     bound = Bound(*(np.reshape(column, shape) for column in zip(*proofs, strict=True)))
     outside = None
     if all(len(end) == 1 for end in bounds):
-        smallest, largest, _, _ = np.transpose(looks)
+        smallest, largest, _, _ = np.transpose(seen)
         farthest = np.maximum(bounds.lower - smallest, largest - bounds.upper)
         outside = np.asarray(np.maximum(farthest, 0.0)).reshape(shape)
-    return LongBound(bound, tuple(looks), outside)
+    return LongBound(bound, tuple(seen), outside)
 
 
 def least_stake(
-    formulation: Formulation, start: FrequencyEstimate, point: Array, already: Seen | None = None
+    formulation: Formulation, start: FrequencyEstimate, point: Array, seen: Seen | None = None
 ) -> float | None:
     """Return a lower bound of Σ |g_v f_v| + |L(0) - L(f)| of one long vector, in one sweep.
 
@@ -106,8 +106,9 @@ def least_stake(
     and f. So the bound is ½ Σ m_v f_v²: it needs no value of the loss, and does not vanish with the
     slopes. A loss that is not convex has a number only where all slopes are 0: then the gap of its
     convex part is 0 as well, and any scale is right. None otherwise, for short vectors, several,
-    other losses, where L(0) is infinite, and where the slopes are lost, as in ``vanishes``. What
-    has been seen of the point may be given.
+    other losses, where L(0) is infinite, and where the slopes are lost, as in ``vanishes``.
+
+    ``seen`` is what a look at the point has seen, if there was one.
     """
     if point.ndim > 1 or not is_long(start.d):
         return None
@@ -118,7 +119,7 @@ def least_stake(
     first, last = domain_of(formulation.loss, start)
     if not first < 0 < last:
         return None
-    ends = None if already is None else (already.smallest, already.largest)
+    ends = None if seen is None else (seen.smallest, seen.largest)
     around = Point(start, point, (0.0, 0.0), ends)
     formula = formula_of(formulation.loss, around)
     if formula is None or formula.kind == box_kernels.LOGARITHMS:
@@ -152,6 +153,7 @@ def _of_trial(
     formula = formula_of(formulation.loss, around)
     if formula is None:
         return None
+    # Which values tell the price, and which share of the terms is then a small gap.
     looks: list[tuple[Pick, float]] = [(whole, negligible(len(f)))]
     excess = (np.zeros(()), np.zeros(()))
     if total is not None:

@@ -66,11 +66,11 @@ def swept_slope(loss: Loss, start: FrequencyEstimate, point: Array) -> Swept | N
 
     None for short vectors, several, other losses, and near an end of the loss's domain.
     """
-    swept = _sweep_of(loss, start, point)
-    if swept is None:
+    sweep = _sweep_of(loss, start, point)
+    if sweep is None:
         return None
     slope = np.empty(start.d)
-    product, extent = swept.write(point, swept.formula, slope)
+    product, extent = sweep.write(point, slope)
     return Swept(slope, product, extent)
 
 
@@ -83,38 +83,38 @@ class LongSlopes:
 
     def __init__(self, loss: Loss, start: FrequencyEstimate, point: Array) -> None:
         self._point = point
-        self._sweep = _sweep_of(loss, start, point)
-        # Other losses compute all of it at once, and with a sweep nobody looks at this.
-        self._whole = plain_slope(loss, start, point) if self._sweep is None else point
-        self._extent = Extent(0.0, 0.0)
+        self._extent: Extent | None = None
+        # Losses without a sweep compute all slopes at once.
+        self._source = _sweep_of(loss, start, point) or plain_slope(loss, start, point)
 
     @property
     def extent(self) -> Extent | None:
         """What was seen of f by those who took all parts; None for a loss without a sweep."""
-        return None if self._sweep is None else self._extent
+        return self._extent
 
     def at(self, pick: Pick) -> Array:
         """Return the slopes of the values that a function picks from an array of all."""
-        if self._sweep is None:
-            return pick(self._whole)
+        if not isinstance(self._source, _Sweep):
+            return pick(self._source)
         values = pick(self._point)
         slope = np.empty(len(values))
-        self._sweep.write(values, self._sweep.formula.at(pick), slope)
+        self._source.at(pick).write(values, slope)
         return slope
 
     def parts(self) -> Iterator[tuple[slice, Array]]:
         """Yield where a part is, and the slopes there, which the next part overwrites."""
-        self._extent = Extent(0.0, 0.0)
         into = np.empty(longest_part(len(self._point)))
+        size = 0.0
+        lowest = 0.0
         for part, (values,) in parts_of(self._point):
-            if self._sweep is None:
-                yield part, self._whole[part]
+            if not isinstance(self._source, _Sweep):
+                yield part, self._source[part]
                 continue
             slope = into[: len(values)]
-            formula = self._sweep.formula.at(itemgetter(part))
-            _, extent = self._sweep.write(values, formula, slope)
-            lowest = np.minimum(self._extent.lowest, extent.lowest)
-            self._extent = Extent(self._extent.size + extent.size, float(lowest))
+            _, extent = self._source.at(itemgetter(part)).write(values, slope)
+            size += extent.size
+            lowest = float(np.minimum(lowest, extent.lowest))
+            self._extent = Extent(size, lowest)
             yield part, slope
 
 
@@ -124,11 +124,15 @@ class _Sweep(NamedTuple):
     weight: float
     formula: Formula
 
-    def write(self, f: Array, formula: Formula, into: Array) -> tuple[float, Extent]:
-        """Write the slopes of some values, and return their g·f and what was seen of f."""
+    def at(self, pick: Pick) -> _Sweep:
+        """Return the sweep over some of the values, which a function picks from all."""
+        return self._replace(formula=self.formula.at(pick))
+
+    def write(self, f: Array, into: Array) -> tuple[float, Extent]:
+        """Write the slopes at f, and return g·f and what was seen of f."""
         from ldpopt.solve.certificate.box.box_kernels import write_slopes
 
-        product, size, lowest = write_slopes(formula, f, into)
+        product, size, lowest = write_slopes(self.formula, f, into)
         if self.weight != 1:
             into *= self.weight
         return self.weight * product, Extent(size, lowest)
