@@ -2,7 +2,7 @@
 
 On processors without vectors of eight numbers, numpy's logarithm takes eight nanoseconds per value:
 longer than all else that a proof does with a value. Here every operation is one that four or eight
-values take together, which takes three, and the result is the same on every machine.
+values take together: three to four nanoseconds per value. The result is the same on every machine.
 
 A number x is m 2^e with √½ <= m < √2, and with s = (m - 1)/(m + 1)
 
