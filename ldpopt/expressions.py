@@ -88,27 +88,104 @@ def outside_domain(node: Node) -> float:
     return distance
 
 
-def slopes_of(expression: cp.Expression, variable: cp.Variable) -> Any:
-    """Return the derivative of each entry by each number of a variable, at the variables' values.
+class Slopes:
+    """The derivatives of an expression by a variable, at one value after the other.
 
-    A sparse array of one column per entry, in the order of Fortran; None where none is known, or
-    where cvxpy would make a table of all pairs of many entries for them.
+    cvxpy compiles each affine part anew for every value, which takes it a millisecond: here the
+    derivatives of such a part are kept. So parameters must not change.
+
+    Parameters
+    ----------
+    expression
+        Any expression.
+    variable
+        A variable, which may be one of several.
     """
-    from scipy import sparse
 
-    if _sums_up_many(expression):
-        return None
-    try:
-        with np.errstate(all="ignore"):
-            slopes = expression.grad[variable]
-    # Not every function of cvxpy states one.
-    except (NotImplementedError, ValueError, TypeError, KeyError):
-        return None
-    if slopes is None:
-        return None
-    # That of one number by one number is a number.
-    table: Any = slopes if sparse.issparse(slopes) else np.atleast_2d(slopes)
-    return sparse.csc_array(table)
+    def __init__(self, expression: cp.Expression, variable: cp.Variable) -> None:
+        self._expression = expression
+        self._variable = variable
+        self._link: _Link | None = None
+
+    def here(self) -> Any:
+        """Return the derivative of each entry by each number, at the values of the variables.
+
+        A sparse array of one column per entry, in the order of Fortran; None where none is known,
+        or where cvxpy would make a table of all pairs of many entries for them.
+        """
+        if _sums_up_many(self._expression):
+            return None
+        try:
+            with np.errstate(all="ignore"):
+                if self._link is None:
+                    self._link = _Link(self._expression, self._variable)
+                return self._link.slopes()
+        # Not every function of cvxpy states one.
+        except (NotImplementedError, ValueError, TypeError, KeyError):
+            return None
+
+
+class _Link:
+    """One function in an expression, of variables of its own that stand for its arguments.
+
+    Each argument that depends on the variable has such a stand-in, and a link, by which its own
+    derivatives follow. The variable itself, whose slopes are 1, has none.
+    """
+
+    def __init__(self, node: Node, variable: cp.Variable) -> None:
+        import cvxpy as cp
+
+        # A variable has no arguments: 1 times it is a function like any other.
+        stated = 1 * node if isinstance(node, cp.Variable) else node
+        self._inner: list[tuple[cp.Variable, Node, _Link | None]] = []
+        self._kept: list[Any] | None = None
+        arguments = []
+        for argument in stated.args:
+            if all(one.id != variable.id for one in argument.variables()):
+                arguments.append(argument)
+                continue
+            stand_in = cp.Variable(argument.shape)
+            link = None if isinstance(argument, cp.Variable) else _Link(argument, variable)
+            self._inner.append((stand_in, argument, link))
+            arguments.append(stand_in)
+        self._node = stated.copy(arguments)
+
+    def slopes(self) -> Any:
+        """Return the derivatives of the function's entries by the variable, None if unknown."""
+        by_arguments = self._by_arguments() if self._kept is None else self._kept
+        if by_arguments is None:
+            return None
+        if self._node.is_affine():
+            self._kept = by_arguments
+        result = None
+        for part, (_, _, link) in zip(by_arguments, self._inner, strict=True):
+            slopes = part
+            if link is not None:
+                inner = link.slopes()
+                if inner is None:
+                    return None
+                slopes = inner @ part
+            result = slopes if result is None else result + slopes
+        return result
+
+    def _by_arguments(self) -> list[Any] | None:
+        """Return the derivatives of the function's entries by each argument, None if unknown."""
+        from scipy import sparse
+
+        for stand_in, argument, _ in self._inner:
+            stand_in.save_value(argument.value)
+        gradient = self._node.grad
+        slopes = [gradient[stand_in] for stand_in, _, _ in self._inner]
+        if any(one is None for one in slopes):
+            return None
+        # That of one number by one number is a number.
+        tables: list[Any] = [one if sparse.issparse(one) else np.atleast_2d(one) for one in slopes]
+        return [sparse.csc_array(table) for table in tables]
+
+
+def slopes_of(expression: cp.Expression, variable: cp.Variable) -> Any:
+    """Return ``Slopes`` of an expression at the values of this moment, which are kept for none."""
+    return Slopes(expression, variable).here()
 
 
 def _sums_up_many(node: Node) -> bool:
@@ -206,9 +283,9 @@ def _with_bases(node: Node, unit_of: Callable[[Node], float]) -> Node:
 def _in_unit(divisor: cp.Expression) -> tuple[cp.Expression, float]:
     """Return the divisor of squares in a unit, a power of two, and the unit; 1 if none is known."""
     # A parameter may have no value yet, and has others later.
-    is_number = divisor.is_constant() and not divisor.parameters()
-    # One number, of shape () or (1,).
-    size = float(np.max(divisor.value)) if is_number else 0.0
+    value = None if divisor.parameters() else divisor.value
+    # One number, of shape () or (1,); of frequencies, its size where they are looked at.
+    size = 0.0 if value is None else float(np.max(np.abs(value)))
     unit = 2.0 ** math.floor(math.log2(size)) if 0 < size < math.inf else 1.0
     return divisor / unit, unit
 

@@ -113,18 +113,18 @@ def test_the_violation_is_the_one_by_hand(constraint, violation):
 def test_slopes_are_computed_once_where_they_are_the_same_everywhere(
     form, distances, looks, monkeypatch
 ):
-    slopes_of = custom.slopes_of
-    expressions = []
+    here = custom.Slopes.here
+    seen = []
 
-    def noted(expression, variable):
-        expressions.append(expression)
-        return slopes_of(expression, variable)
+    def noted(slopes):
+        seen.append(slopes)
+        return here(slopes)
 
-    monkeypatch.setattr(custom, "slopes_of", noted)
+    monkeypatch.setattr(custom.Slopes, "here", noted)
     stated = StatedConstraint(Custom(form), 2, {})
     points = np.array([[0.4, 0.6], [0.5, 0.5], [0.8, 0.2]])
     assert_allclose(stated.violation(points), distances, rtol=1e-12)
-    assert len(expressions) == looks
+    assert len(seen) == looks
 
 
 @pytest.mark.parametrize(("constraint", "violation"), BY_HAND, ids=name)

@@ -387,6 +387,7 @@ CURVED = {
     "square of each": (lambda f, t: cp.sum((f - t / 7) ** 2), lambda t: 0.04 * t**2),
     "fourth powers": (lambda f, t: cp.sum((f - t / 7) ** 4), lambda t: 1e-3 * t**4),
     "squares over the total": (lambda f, t: cp.quad_over_lin(f - t / 7, t), lambda t: 0.04 * t),
+    "squares over a value": (lambda f, t: cp.quad_over_lin(f[:3], f[3]), lambda t: 2.0 * t),
     "powers of shares": (
         lambda f, t: cp.sum(cp.abs(7 * f / t - 1) ** 1.5),
         lambda t: 2.0,
@@ -414,6 +415,20 @@ def test_own_curved_sets_have_the_same_answers_in_any_unit(name):
         assert solution.certificate.is_optimal(1e-8, relative=True)
         answers.append(solution.frequencies / t)
     assert_allclose(answers, np.tile(answers[0], (len(answers), 1)), atol=SOLVER["CLARABEL"])
+
+
+@pytest.mark.parametrize("part", [0.25, 0.5, 0.8])
+def test_squares_over_a_frequency_are_certified_among_many_values(part):
+    z = 1 / np.arange(1.0, 1025.0) ** 1.5
+    z /= z.sum()
+    raw = z + 0.01 * np.random.default_rng(1).standard_normal(1024)
+    bound = part * float(z[:8] @ z[:8] / z[8])
+    quotient = Custom(lambda f: [cp.quad_over_lin(f[:8], f[8]) <= bound])
+    solution = Problem(LeastSquares(), [NonNegative(), SumsTo(1.0), quotient]).solve(raw)
+    assert solution.status is Status.OPTIMAL
+    assert solution.certificate.is_optimal(1e-8, relative=True)
+    f = solution.frequencies
+    assert f[:8] @ f[:8] / f[8] == pytest.approx(bound, rel=1e-6)
 
 
 @pytest.mark.parametrize("t", [2.0**-12, 2.0**12])

@@ -13,6 +13,7 @@ from ldpopt.adjustable import Latest, Values, holding
 from ldpopt.constraints.base import Constraint
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.expressions import (
+    Slopes,
     accepts,
     built,
     fingerprint,
@@ -22,7 +23,6 @@ from ldpopt.expressions import (
     require_values,
     require_variables,
     shown,
-    slopes_of,
     substituted,
     warn_of_order,
     warn_of_tables,
@@ -299,7 +299,7 @@ class _Measure:
 
     def __init__(self, form: cp.Constraint, variable: cp.Variable) -> None:
         self._form = form
-        self._variable = variable
+        self._slopes = None if _is_cone(form) else Slopes(form.expr, variable)
         self._steepest_everywhere: Array | None = None
 
     def violation(self) -> float:
@@ -318,26 +318,25 @@ class _Measure:
         numbers = np.ravel(measured, order="F")
         largest = float(np.max(numbers))
         # Mostly nothing is violated, and cones measure a distance.
-        if not 0 < largest < np.inf or _is_cone(self._form):
+        if not 0 < largest < np.inf or self._slopes is None:
             return largest
-        steepest = self._steepest()
+        steepest = self._steepest(self._slopes)
         if steepest is None:
             return largest
         violated = numbers > 0
         with np.errstate(divide="ignore"):
             return float(np.max(numbers[violated] / np.minimum(steepest[violated], 1.0)))
 
-    def _steepest(self) -> Array | None:
+    def _steepest(self, slopes: Slopes) -> Array | None:
         """Return the largest slope of each number at the value of the variable, None if unknown."""
         if self._steepest_everywhere is not None:
             return self._steepest_everywhere
-        expression = self._form.expr
-        slopes = slopes_of(expression, self._variable)
-        if slopes is None:
+        here = slopes.here()
+        if here is None:
             return None
-        steepest: Array = abs(slopes).max(axis=0).toarray().ravel()
+        steepest: Array = abs(here).max(axis=0).toarray().ravel()
         # Slopes take cvxpy milliseconds, and each vector of a stack asks for them.
-        if expression.is_affine():
+        if self._form.expr.is_affine():
             self._steepest_everywhere = steepest
         return steepest
 
