@@ -417,6 +417,109 @@ def test_a_set_has_units_by_the_size_of_the_point_and_keeps_them_apart():
     assert_array_equal(stated._units(np.zeros(3)).columns, 1.0)
 
 
+def of_three(forms, lower, upper):
+    variable = cp.Variable(3)
+    compiled = compiled_set(variable, forms(variable))
+    return cone_gap.ConeSet.of(compiled, variable, np.asarray(lower), np.asarray(upper))
+
+
+@pytest.mark.parametrize(
+    ("forms", "lower", "stated"),
+    [
+        # Of a total of 1 no value is left more than 1, or less than 0.9 beside 0.1.
+        (lambda f: [cp.sum(f) == 1], [0.0, 0.0, 0.0], [np.inf, np.inf, 0.9]),
+        (lambda f: [cp.sum(f) == 1], [0.05, 0.05, 0.0], [np.inf, np.inf, np.inf]),
+        # Without a lower bound of one of them nothing caps a value.
+        (lambda f: [cp.sum(f) == 1], [0.0, -np.inf, 0.0], [1.0, 1.0, 0.9]),
+        (lambda f: [f[0] + f[1] - f[2] == 1], [0.0, 0.0, 0.0], [1.0, 1.0, 0.9]),
+        (lambda f: [cp.norm(f) <= 0.5], [0.0, 0.0, 0.0], [np.inf, np.inf, np.inf]),
+    ],
+    ids=["total", "narrower", "open", "difference", "ball"],
+)
+def test_bounds_that_follow_from_the_rest_are_no_rows_of_the_program(forms, lower, stated):
+    compiled = of_three(forms, lower, [1.0, 1.0, 0.9])
+    assert_array_equal(compiled.stated.upper, stated)
+    assert_array_equal(compiled.stated.lower, lower)
+    # What a proof counts with are all bounds.
+    assert np.all(compiled.box.upper[compiled.columns] <= [1.0, 1.0, 0.9])
+
+
+def test_an_inequality_holds_where_its_sides_differ_by_a_solver_s_tolerance():
+    def may_hold(f, *forms):
+        constraints = (*SIMPLEX, *(Custom(form) for form in forms))
+        source = rows.RowsOfTrials(Formulation(LeastSquares(), constraints), len(f))
+        return source.stated_in(1.0).may_hold(np.asarray(f))
+
+    def squares(f):
+        return [cp.sum_squares(f) <= 0.5]
+
+    def cone(f):
+        return [cp.SOC(cp.Constant(np.sqrt(0.5)), f)]
+
+    assert may_hold([0.5, 0.5], squares)
+    assert may_hold([0.5 + 1e-7, 0.5], squares)
+    assert not may_hold([0.5 - 1e-5, 0.5], squares)
+    assert not may_hold([0.5, 0.5], cone)
+    assert not may_hold([1e200, 0.5], squares)
+    # Lines are the linear constraints' own.
+    assert not may_hold([0.5, 0.0], lambda f: [*squares(f), f[1] >= 0])
+
+
+def test_where_a_curved_constraint_holds_no_multipliers_of_the_others_are_tried(monkeypatch):
+    tried = []
+    monkeypatch.setattr(polyhedron, "_best_proof", lambda *_, **__: tried.append(1))
+    solution = Problem(LeastSquares(), [*SIMPLEX, ball(0.05)]).solve(RAW, path="conic")
+    assert solution.status == "optimal"
+    assert not tried
+
+
+def test_after_hopeless_multipliers_no_others_are_tried(monkeypatch):
+    monkeypatch.setattr(rows.StatedRows, "may_hold", lambda *_: False)
+    tried = []
+    proof = polyhedron._proof
+    monkeypatch.setattr(polyhedron, "_proof", lambda *given: tried.append(1) or proof(*given))
+    formulation = Formulation(LeastSquares(), (*SIMPLEX, ball(0.6)))
+    # The minimum, and a point far from it, but for a value that is 0 at the first distance alone.
+    moved = np.array([-1e-7, 0, 0, 0, 1e-7, 0])
+    for point, count in (
+        (np.array([0.425, 0.325, 0.225, 0.025, 0.0, 0.0]), 2),
+        (np.array([0.1, 0.3, 0.6, 0.0, 0.0, 0.0]), 1),
+    ):
+        tried.clear()
+        evidence = polyhedron.evidence(formulation, FrequencyEstimate(RAW), point + moved)
+        assert np.isfinite(evidence.gap)
+        assert len(tried) == count
+
+
+def test_rows_of_a_problem_are_looked_for_once_for_polish_and_certificate(monkeypatch):
+    looks = []
+    forest_of = rows.forest_of
+    monkeypatch.setattr(rows, "forest_of", lambda *given: looks.append(1) or forest_of(*given))
+    problem = Problem(LeastSquares(), [*SIMPLEX, ball(0.05)])
+    for _ in range(2):
+        problem.solve(RAW, path="conic")
+    assert len(looks) == 1
+
+
+def test_limits_are_those_of_the_bounds_that_are_stated():
+    formulation = Formulation(LeastSquares(), (*SIMPLEX, ball(0.5)))
+    common = rows._Common(formulation, 6)
+    wide = common.limits(Box(np.zeros(6), np.ones(6)))
+    assert common.limits(Box(np.zeros(6), np.ones(6))) is wide
+    narrow = common.limits(Box(np.zeros(6), np.full(6, 0.3)))
+    assert_array_equal(narrow.upper, np.full(6, 0.3))
+
+
+def test_a_point_that_the_search_cannot_count_with_has_no_bound():
+    held = of_three(lambda f: [cp.sum(f) == 1, cp.norm(f) <= 0.8], np.zeros(3), np.ones(3))
+    for size in (1e160, 1e300):
+        f = size * np.array([0.5, 0.3, 0.2])
+        with np.errstate(all="ignore"):
+            result = held.gap(f - 0.3, 0.0, f, 1.0)
+        assert result.gap == np.inf
+        assert "overflow" in result.reason
+
+
 def test_values_between_bounds_have_rows_on_either_side_and_fixed_ones_an_equation():
     """Counted in units of rounding: what differs by that alone is one value."""
     variable = cp.Variable(3)
@@ -427,10 +530,10 @@ def test_values_between_bounds_have_rows_on_either_side_and_fixed_ones_an_equati
     program = stated._with_bounds
     before = stated.program
     assert program.cones.zero == before.cones.zero + 1
-    # The norm bounds the second value by 2.
-    assert program.cones.nonneg == before.cones.nonneg + 4
+    # The norm bounds the second value by 2, and needs no row for it.
+    assert program.cones.nonneg == before.cones.nonneg + 3
     first = before.cones.zero
-    assert_allclose(program.right[first : first + 5], [0.1, -0.25, -0.5, 0.75, 2.0], rtol=1e-13)
+    assert_allclose(program.right[first : first + 4], [0.1, -0.25, -0.5, 0.75], rtol=1e-13)
 
 
 def fourth_powers(limit):

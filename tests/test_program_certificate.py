@@ -557,7 +557,7 @@ def test_a_steep_coordinate_hides_nothing(f, largest):
     true = np.sum(STEEP * (f - best) * (f + best - 2 * START)) / 2
     assert true - 1e-15 <= gap.gap <= largest
     # Values come one per constraint, as cvxpy's own dual_value.
-    assert set(gap.multipliers) == {form.id for form in forms}
+    assert set(gap.multipliers()) == {form.id for form in forms}
 
 
 def test_of_a_value_that_is_held_the_modulus_may_be_infinite():
@@ -605,6 +605,53 @@ def test_a_search_ends_where_a_solver_s_point_is_better_by_what_is_proved(
     # Simpler multipliers are a last resort.
     is_resort = tries > 1
     assert len(proofs) == tries + is_resort * (len(multipliers.GRIDS) + 1)
+
+
+@pytest.mark.parametrize(
+    ("sufficient", "is_last", "good", "steps"),
+    [
+        (1e-7, False, "solve 1e-09", ["solve 1e-09"]),
+        (1e-7, False, "repaired", ["solve 1e-09", "repaired"]),
+        # A polish takes about as long as a tighter tolerance.
+        (1e-7, False, "solve 1e-12", ["solve 1e-09", "repaired", "solve 1e-12"]),
+        # Which a solver that gave up does not reach.
+        (1e-7, True, "polished", ["solve 1e-09", "repaired", "polished"]),
+        (1e-6, False, "solve 1e-08", ["solve 1e-08"]),
+        # Near the next tolerance the first one is left out.
+        (5e-9, False, "solve 1e-12", ["solve 1e-12"]),
+        (1e-12, False, "solve 1e-12", ["solve 1e-12", "repaired", "polished"]),
+    ],
+)
+def test_what_costs_least_is_tried_first_where_little_is_sufficient(
+    sufficient, is_last, good, steps, monkeypatch
+):
+    taken = []
+
+    def step(name):
+        taken.append(name)
+        value = 0.5 if name == good else 2.0
+        return Multipliers(np.zeros(1), np.array([value]), is_last)
+
+    monkeypatch.setattr(multipliers, "repaired", lambda *_: step("repaired"))
+    monkeypatch.setattr(multipliers, "polished", lambda *_: step("polished"))
+    proofs = []
+
+    def rise(point, *_):
+        proofs.append(float(point.z[0]))
+        return Rise(proofs[-1], np.zeros(1), np.zeros(1), np.zeros(0, dtype=np.int64))
+
+    best = multipliers.best(
+        SimpleNamespace(rise=rise),
+        Box(np.zeros(1), np.ones(1)),
+        np.zeros(1),
+        1.0,
+        lambda tolerance: step(f"solve {tolerance:.0e}"),
+        sufficient,
+    )
+    assert best.rise.value == 0.5
+    assert taken == steps
+    # No multipliers are proved twice.
+    assert len(proofs) == len(steps)
 
 
 @pytest.mark.filterwarnings("ignore:pnorm with p=3 is being approximated")  # exactly

@@ -58,6 +58,24 @@ def test_numbers_near_the_end_of_the_doubles_are_repaired_or_left_out(deviations
     assert result is None or np.isfinite(result.z).all()
 
 
+@pytest.mark.parametrize("count", [2, 40], ids=["few rows", "many rows"])
+def test_residuals_of_auxiliary_variables_vanish_where_they_can_from_either_side(count):
+    """Of t >= |x_v| in one or many entries: rows are fewer than variables, or not."""
+    x = cp.Variable(20)
+    t = cp.Variable(20)
+    rows = [t >= x, t >= -x] if count > 20 else []
+    problem = cp.Problem(cp.Minimize(cp.sum(t)), [cp.sum(x) == 1, cp.sum(t) <= 3, t >= 0, *rows])
+    program = compiled_problem(problem).program
+    solved = program.solve(1e-9)
+    box = ranges_below(program, 1.0, 2.0)
+    noisy = solved._replace(z=solved.z * (1 + 1e-6))
+    result = repaired(program, noisy, box)
+    variables = np.flatnonzero(program.linear)
+    left = np.abs((program.linear + program.matrix.T @ result.z)[variables])
+    before = np.abs((program.linear + program.matrix.T @ noisy.z)[variables])
+    assert left.max() < before.max() / 10
+
+
 def test_without_an_equation_of_several_variables_there_is_nothing_to_move():
     x = cp.Variable(3)
     problem = cp.Problem(cp.Minimize(cp.sum(x)), [x >= 0, x[0] == 1, x <= 2])

@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 _Set = TypeVar("_Set")
 
 _KEPT_REGIONS = 3  # of a set, without its balls, and without what is not convex
-_KEPT_SETS = 4  # per problem: two units, of two threads
+_KEPT_SETS = 6  # per problem: rows, and two units, of two threads
 
 # By how much rounding may put a total outside what the bounds allow, relative to 1 and the total.
 _ROUNDING = 1e-9
@@ -306,7 +306,7 @@ class Formulation:
         return Formulation(loss, constraints)
 
     def kept_set(self, kind: Hashable, make: Callable[[], _Set]) -> _Set:
-        """Return what states the constraints for cvxpy, made once per kind and thread.
+        """Return what states the constraints for certificates, made once per kind and thread.
 
         A kind says all that it depends on beside the constraints, such as the number of values. A
         thread may write values to cvxpy's variables while it uses them.

@@ -14,9 +14,9 @@ with r = (g, 0) + Aᵀz, and s and t in ranges that all points of the set have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from ldpopt.solve.certificate.bounds.dual import EPS
 from ldpopt.solve.certificate.bounds.intervals import Box, Empty
 from ldpopt.solve.certificate.cones.compiled_problem import CompiledProblem
 from ldpopt.solve.certificate.cones.conic_program import ConicProgram, Multipliers, Rise
-from ldpopt.solve.certificate.cones.dual_cones import project
+from ldpopt.solve.certificate.cones.dual_cones import HUGE, project
 from ldpopt.solve.certificate.cones.multipliers import best, explaining, polished, shortfall
 from ldpopt.solve.certificate.cones.open_variables import bounded
 from ldpopt.solve.certificate.cones.ranges import propagate
@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     import cvxpy as cp
 
 Array = NDArray[np.float64]
+
+# A bound follows from others where these imply one that is narrower by this part of it, or as wide
+# but for rounding.
+_CLEAR = 1e-9
 
 # Accuracy of a point that only has to lie near the others.
 _LOOSE = 1e-6
@@ -56,7 +60,7 @@ class ConeGap(NamedTuple):
     gap
         The bound, >= 0; ``inf`` where nothing is proved.
     multipliers
-        cvxpy's multipliers of each constraint, by its id; empty if there is no bound.
+        Returns cvxpy's multipliers of each constraint, by its id; empty if there is no bound.
     residual
         r of the frequencies, shape (d,): what the multipliers of all constraints leave of the
         gradient; NaN without multipliers.
@@ -67,7 +71,7 @@ class ConeGap(NamedTuple):
     """
 
     gap: float
-    multipliers: Mapping[int, Any]
+    multipliers: Callable[[], Mapping[int, Any]]
     residual: Array
     of_auxiliary: float
     reason: str
@@ -85,6 +89,9 @@ class ConeSet:
         Where the frequencies stand among the variables.
     box
         Ranges of all variables; None where the constraints contradict each other.
+    stated
+        The bounds of the frequencies that are part of the program, infinite where they follow from
+        its rows: a solver takes the longer, the more rows there are.
     compiled
         What cvxpy made of the constraints.
     """
@@ -92,11 +99,12 @@ class ConeSet:
     program: ConicProgram
     columns: slice
     box: Box | None
+    stated: Box
     compiled: CompiledProblem
     _units_by_size: dict[float, Units] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def stated(
+    def within(
         cls, compiled: CompiledProblem, variable: cp.Variable, lower: Array, upper: Array
     ) -> ConeSet:
         """Return the set with the bounds of the frequencies as the only ranges."""
@@ -108,7 +116,7 @@ class ConeSet:
         box.lower[columns] = lower
         box.upper[columns] = upper
         program = replace(program, linear=np.zeros(size))
-        return cls(program, columns, box, compiled)
+        return cls(program, columns, box, Box(lower, upper), compiled)
 
     @classmethod
     def of(
@@ -118,16 +126,16 @@ class ConeSet:
 
         Bounds are infinite where none is known.
         """
-        stated = cls.stated(compiled, variable, lower, upper)
-        program = stated.program
-        ranges: Box | None
+        result = cls.within(compiled, variable, lower, upper)
+        program = result.program
         try:
-            assert stated.box is not None
-            ranges = propagate(program.matrix, program.right, program.cones, stated.box)
-            ranges = _with_reach(program, ranges, stated.columns)
+            assert result.box is not None
+            ranges = propagate(program.matrix, program.right, program.cones, result.box)
+            stated = _independent(program, result.columns, result.stated, ranges)
+            ranges = _with_reach(program, ranges, result.columns)
         except Empty:
-            ranges = None
-        return replace(stated, box=ranges)
+            return replace(result, box=None)
+        return replace(result, box=ranges, stated=stated)
 
     def gap(
         self,
@@ -154,6 +162,9 @@ class ConeSet:
             return self._nothing("the constraints contradict each other")
         if not np.isfinite(gradient).all():
             return self._nothing("the gradient is infinite at the point")
+        # The search leaves out what it cannot count with, and would prove another point.
+        if not np.max(np.abs(f)) < HUGE:
+            return self._nothing("the products of frequencies and slopes overflow")
         curvature = np.zeros(len(self.program.linear))
         curvature[self.columns] = modulus
         tangent = self._tangent(gradient, gradient_error)
@@ -209,7 +220,7 @@ class ConeSet:
         """Return the multipliers that explain most, with their own products as gap, or None.
 
         They are those of the stated set, in which nothing that follows from others has a
-        multiplier: of a set as ``stated`` returns it.
+        multiplier: of a set as ``within`` returns it.
         """
         tangent = self._tangent(gradient, 0.0)
         solvable = self._solvable(tangent, f, modulus)
@@ -230,7 +241,7 @@ class ConeSet:
         of_auxiliary[self.columns] = 0.0
         return ConeGap(
             gap,
-            self.compiled.duals(point),
+            partial(self.compiled.duals, point),
             residual[self.columns].copy(),
             float(np.max(of_auxiliary, initial=0.0)),
             reason,
@@ -301,7 +312,10 @@ class ConeSet:
         if bend.any():
             curvature = np.zeros(len(slope))
             curvature[self.columns] = bend
-            quadratic = sparse.diags_array(curvature, format="csc")
+            used = np.flatnonzero(curvature)
+            starts = np.searchsorted(used, np.arange(len(slope) + 1))
+            # A diagonal that is written as it is stored: scipy's way to it takes ten times as long.
+            quadratic = sparse.csc_array((curvature[used], used, starts), (len(slope), len(slope)))
         return replace(self._with_bounds, quadratic=quadratic, linear=slope)
 
     @cached_property
@@ -310,19 +324,18 @@ class ConeSet:
         from scipy import sparse
 
         assert self.box is not None
-        lower, upper = self.box.lower[self.columns], self.box.upper[self.columns]
+        lower, upper = self.stated
         is_open = self._is_open
         program = self.program
         size = len(program.linear)
         numbers = np.arange(size)[self.columns]
         fixed = numbers[~is_open]
-        below = numbers[np.isfinite(lower) & is_open]
-        above = numbers[np.isfinite(upper) & is_open]
+        below = np.flatnonzero(np.isfinite(lower) & is_open)
+        above = np.flatnonzero(np.isfinite(upper) & is_open)
+        values = np.concatenate([self.box.lower[fixed], -lower[below], upper[above]])
         unit = sparse.eye_array(size, format="csr")
-        bounds = sparse.vstack([unit[fixed], -unit[below], unit[above]], format="csr")
-        values = np.concatenate(
-            [self.box.lower[fixed], -self.box.lower[below], self.box.upper[above]]
-        )
+        rows = [unit[fixed], -unit[numbers[below]], unit[numbers[above]]]
+        bounds = sparse.vstack(rows, format="csr")
         first = program.cones.zero
         matrix = sparse.vstack(
             [program.matrix[:first], bounds, program.matrix[first:]], format="csc"
@@ -338,7 +351,7 @@ class ConeSet:
     def _nothing(self, reason: str) -> ConeGap:
         """Return that no gap is known."""
         d = self.columns.stop - self.columns.start
-        return ConeGap(np.inf, {}, np.full(d, np.nan), np.nan, reason)
+        return ConeGap(np.inf, dict, np.full(d, np.nan), np.nan, reason)
 
     def _reason(self, rise: Rise) -> str:
         """Return what has no bound; empty where the rise is one."""
@@ -350,6 +363,42 @@ class ConeSet:
         if 0 <= position < self.columns.stop - self.columns.start:
             return f"frequency {position} has no bound on the side to which the tangent falls"
         return f"auxiliary variable {int(rise.open[0])} of the cones has no finite bound"
+
+
+def _independent(program: ConicProgram, columns: slice, stated: Box, ranges: Box) -> Box:
+    """Return bounds of the frequencies, infinite where they follow from others and the rows.
+
+    They do where ``ranges`` are narrower, and where an equation of positive coefficients, as that
+    of a total, caps each value by the lower bounds of the others.
+    """
+    lower, upper = stated
+    sizes = [np.where(np.isfinite(end), np.abs(end), 0.0) for end in stated]
+    allowed = _CLEAR * np.add(*sizes)
+    lower = np.where(ranges.lower[columns] > lower + allowed, -np.inf, lower)
+    upper = np.where(ranges.upper[columns] < upper - allowed, np.inf, upper)
+    caps = _caps_by_equations(program, columns, lower)
+    return Box(lower, np.where(upper >= caps - allowed, np.inf, upper))
+
+
+def _caps_by_equations(program: ConicProgram, columns: slice, lower: Array) -> Array:
+    """Return how large equations let each frequency be where the others are as small as can be.
+
+    Only equations count whose coefficients are all positive and whose variables are all bounded.
+    """
+    equations = program.matrix[: program.cones.zero].tocsr()
+    count, size = equations.shape
+    ends = np.full(size, -np.inf)
+    ends[columns] = lower
+    is_open = np.isinf(ends)
+    row = np.repeat(np.arange(count), np.diff(equations.indptr))
+    is_unfit = (equations.data <= 0) | is_open[equations.indices]
+    is_used = np.bincount(row, is_unfit, count) == 0
+    left = program.right[:count] - equations @ np.where(is_open, 0.0, ends)
+    entries = np.flatnonzero(is_used[row])
+    places = equations.indices[entries]
+    caps = np.full(size, np.inf)
+    np.minimum.at(caps, places, ends[places] + left[row[entries]] / equations.data[entries])
+    return caps[columns]
 
 
 def _with_reach(program: ConicProgram, box: Box, columns: slice) -> Box:

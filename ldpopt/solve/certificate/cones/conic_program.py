@@ -292,9 +292,14 @@ class ConicProgram:
         size = len(self.linear)
         if self.quadratic is None:
             return sparse.csc_array((size, size))
-        triples = sparse.triu(self.quadratic, format="coo")
-        data = triples.data * columns[triples.row] * columns[triples.col]
-        return sparse.csc_array((data, (triples.row, triples.col)), shape=(size, size))
+        stored = self.quadratic.tocsc()
+        column = np.repeat(np.arange(size), np.diff(stored.indptr))
+        data = stored.data * columns[stored.indices] * columns[column]
+        if np.all(stored.indices <= column):
+            return sparse.csc_array((data, stored.indices, stored.indptr), shape=(size, size))
+        is_upper = stored.indices <= column
+        place = (stored.indices[is_upper], column[is_upper])
+        return sparse.csc_array((data[is_upper], place), shape=(size, size))
 
     def _matrix_in(self, units: Units) -> Any:
         """Return A in some units."""

@@ -58,6 +58,9 @@ _TOLERANCES = (1e-12, 1e-15, 1e-9)
 # The first tolerance relative to what is sufficient, where that is more than rounding.
 _SAFETY = 1e-2
 
+# It is so many times the tolerance after it, or it is left out.
+_LOOSER = 100.0
+
 # No tolerance is looser: what a solver ends with is then no minimum at all.
 _LOOSEST = 1e-7
 
@@ -179,10 +182,14 @@ def best(
     kept: tuple[Multipliers, Rise] | None = None
     points: list[Multipliers] = []
     before = np.inf
-    for points, is_whole in _rounds(program, box, solve, sufficient):
-        kept = _smallest_rise(program, box, curvature, points, kept)
+    for points, new, is_whole in _rounds(program, box, solve, sufficient):
+        kept = _smallest_rise(program, box, curvature, new, kept)
         value = kept[1].value
-        if not is_whole and value > target:
+        is_small = value <= target
+        # From a solver's own point a rise may be small though the bound is far below.
+        if is_small and not moves:
+            break
+        if not (is_small or is_whole):
             continue
         # Near the target a round that gains little shows that the point is not better.
         is_still = value <= _NEAR * target and value > _GAIN * before
@@ -191,7 +198,7 @@ def best(
             careful = _careful(program, points, box, moves)
             kept = _smallest_rise(program, box, curvature, careful, kept)
             return Best(*kept, points)
-        if value <= target or is_still:
+        if is_small or is_still:
             break
         before = value
     if kept is None:
@@ -286,12 +293,17 @@ def shortfall(gap: float, point: Multipliers, size: float, unit: float = 1.0) ->
 
 def _rounds(
     program: ConicProgram, box: Box, solve: Solve, sufficient: float
-) -> Iterator[tuple[list[Multipliers], bool]]:
-    """Yield multipliers to try, those that cost least first, and whether a round is at its end."""
+) -> Iterator[tuple[list[Multipliers], list[Multipliers], bool]]:
+    """Yield all multipliers of a round so far, those to try now, and whether it is at its end.
+
+    Those that cost least come first where little accuracy is sufficient. Multipliers that are read
+    for their own sake are those of the faces, which come first where they prove no more.
+    """
+    is_rough = sufficient > _TOLERANCES[-1]
     first = min(_SAFETY * sufficient, _LOOSEST)
-    tolerances = [first] if first > max(_TOLERANCES) else []
+    looser = [first] if first > _LOOSER * _TOLERANCES[0] else []
     is_last = False
-    for tolerance in (*tolerances, *_TOLERANCES):
+    for place, tolerance in enumerate((*looser, *_TOLERANCES)):
         # A tighter tolerance than one that was not reached changes nothing.
         if is_last and tolerance < max(_TOLERANCES):
             continue
@@ -301,13 +313,18 @@ def _rounds(
         is_last = solved.is_last
         solved = solved._replace(x=usable(solved.x, HUGE), z=usable(solved.z, HUGE))
         points = [solved]
-        for improve in (repaired, polished):
+        new = [solved]
+        # A tighter tolerance takes about as long as a polish, and proves more if it is reached.
+        is_whole = is_last or place >= len(looser)
+        for improve in (repaired, polished) if is_whole else (repaired,):
+            if is_rough:
+                yield points, new, False
+                new = []
             better = improve(program, solved, box)
-            points = points if better is None else [better, *points]
-            # The repair is cheaper and proves mostly as much, but multipliers that are read for
-            # their own sake are those of the faces.
-            if improve is polished or sufficient > _TOLERANCES[-1]:
-                yield points, improve is polished
+            if better is not None:
+                points = [better, *points]
+                new = [better, *new]
+        yield points, new, is_whole
 
 
 def on_grid(point: Multipliers, step: float) -> Multipliers:

@@ -80,10 +80,16 @@ def _without_residuals(
     if not len(private):
         return point._replace(z=z)
     columns = sparse.csr_array(part[:, private].T)
-    equations = NormalEquations(columns, np.ones(len(used)), _REGULAR)
+    # The same change from either side, of which the smaller one is solved for.
+    by_rows = len(used) < len(private)
+    side = columns.T.tocsr() if by_rows else columns
+    equations = NormalEquations(side, np.ones(side.shape[1]), _REGULAR)
     for _ in range(_STEPS):
         residual = _gradient(program, point.x, z)[private]
-        z[used] -= columns.T @ equations.solve(residual)
+        if by_rows:
+            z[used] -= equations.solve(side @ residual)
+        else:
+            z[used] -= side.T @ equations.solve(residual)
     return point._replace(z=z)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ from ldpopt.solve.certificate.bounds.evidence import (
     UNEXPLAINED,
     Evidence,
     Explanation,
-    evidence_of,
 )
 from ldpopt.solve.certificate.bounds.intervals import Box
 from ldpopt.solve.certificate.bounds.minorant import KinkedLoss, Minorant, MixedLoss, Tangent
@@ -46,13 +44,13 @@ _ENDLESS = (
 class _Proof(NamedTuple):
     """A gap, why it is infinite, cvxpy's multipliers by id, and what they leave of the slopes.
 
-    ``residual`` has what is left for bounds, value by value, and ``unexplained`` the largest slope
-    that is left elsewhere.
+    ``duals`` returns the multipliers, which take a while and which few read. ``residual`` has what
+    is left for bounds, value by value, and ``unexplained`` the largest slope left elsewhere.
     """
 
     gap: float
     reason: str
-    duals: Mapping[int, Any]
+    duals: Callable[[], Mapping[int, Any]]
     residual: Array
     unexplained: float
 
@@ -144,14 +142,16 @@ def _evidence_of(
     sufficient: float,
 ) -> Evidence:
     """Return the evidence that a proof of one trial is."""
-    explanation = _explanation(proof, tangent, rows, stated, bounds)
     terms = absolute_sum(tangent.slope, tangent.f)
-    result = evidence_of(proof.gap, terms, proof.reason, explanation)
-    fails = explanation.failure(tangent.slope, tangent.f) > UNEXPLAINED
-    if not fails or np.isinf(proof.gap):
-        return result
-    explain = partial(by_stated_bounds, explanation, tangent, rows, source, bounds, sufficient)
-    return result._replace(explain=explain)
+
+    def explain() -> Explanation:
+        explanation = _explanation(proof, tangent, rows, stated, bounds)
+        fails = explanation.failure(tangent.slope, tangent.f) > UNEXPLAINED
+        if not fails or np.isinf(proof.gap):
+            return explanation
+        return by_stated_bounds(explanation, tangent, rows, source, bounds, sufficient)
+
+    return Evidence(np.asarray(proof.gap), np.asarray(terms), np.asarray(proof.reason), explain)
 
 
 def by_stated_bounds(
@@ -186,7 +186,8 @@ def _explanation(
     proof: _Proof, tangent: Minorant, rows: Rows, stated: StatedRows, bounds: Box
 ) -> Explanation:
     """Return the multipliers of a proof, and how well they explain the slopes."""
-    multipliers = _row_multipliers(rows.system, stated.linear, proof.duals)
+    duals = proof.duals()
+    multipliers = _row_multipliers(rows.system, stated.linear, duals)
     mu, of_rows = rows.shared_out(multipliers)
     of_bounds, stationarity, products = bound_multipliers(proof.residual, tangent.f, bounds)
     return Explanation(
@@ -197,9 +198,7 @@ def _explanation(
         bound_multipliers=of_bounds,
         row_multipliers=of_rows,
         row_sizes=rows.sizes,
-        of_curved=tuple(
-            [_of_form(form, proof.duals) for form in part] for part in stated.of_curved
-        ),
+        of_curved=tuple([_of_form(form, duals) for form in part] for part in stated.of_curved),
     )
 
 
@@ -227,7 +226,7 @@ def _explaining_tangent(tangent: Tangent, bounds: Box, stated: StatedRows) -> _P
     """Return the multipliers that explain most of a smooth loss, whatever they prove."""
     if not np.isfinite(tangent.slope).all():
         return None
-    stated_set = ConeSet.stated(stated.compiled, stated.variable, *bounds)
+    stated_set = ConeSet.within(stated.compiled, stated.variable, *bounds)
     result = stated_set.explained(tangent.slope, tangent.f, tangent.modulus)
     return None if result is None else _of_cones(result)
 
@@ -281,10 +280,10 @@ def _of_kinked_loss(
     gap = price * whole.gap + loss.rounding(limits)
     if np.isinf(gap):
         reason = whole.reason or _ENDLESS
-        return _Proof(gap, reason, {}, np.full(len(limits.lower), np.nan), np.nan)
+        return _Proof(gap, reason, dict, np.full(len(limits.lower), np.nan), np.nan)
     # A slope of the variable counts in its unit, those of auxiliary variables in the same.
     left = price * whole.stationarity / unit
-    return _Proof(gap, whole.reason, duals, _of_bounds(ends, limits, duals), left)
+    return _Proof(gap, whole.reason, lambda: duals, _of_bounds(ends, limits, duals), left)
 
 
 def _reach(loss: KinkedLoss | MixedLoss) -> Array:

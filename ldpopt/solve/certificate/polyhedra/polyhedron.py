@@ -271,14 +271,25 @@ def _under_curves(
     sufficient: float,
 ) -> Evidence:
     """Return the evidence of any other loss under curved constraints."""
-    # Where no curved constraint holds, the linear ones alone prove a point, without a program.
-    proof = _best_proof(tangent, rows, bounds, scale, with_programs=False)
+    is_long = len(tangent.f) >= LONG_FOR_PROGRAMS
+    by_program = partial(cone.evidence, tangent, rows, source, bounds, max(sufficient, TARGET))
+    result: Evidence | None = None
+    # Where a curved constraint holds, the linear ones prove little without it.
+    if not is_long and source.stated_in(1.0).may_hold(tangent.f):
+        result = by_program()
+        if result.gap <= scale.sufficient:
+            return result
+    # Where none holds, the linear ones alone prove a point, without a program.
+    terms = float(absolute_sum(tangent.slope, tangent.f))
+    hopeless = np.inf if is_long else own_slopes.DOUBTFUL * terms
+    proof = _best_proof(tangent, rows, bounds, scale, hopeless, with_programs=False)
     of_curved = cone.no_multipliers(source)
-    if proof.gap <= scale.sufficient or len(tangent.f) >= LONG_FOR_PROGRAMS:
+    if proof.gap <= scale.sufficient or is_long:
         linear = _explained(proof, tangent, rows, bounds, of_curved)
         explain = partial(_explained_with_curved, linear, tangent, rows, source, bounds)
         return linear._replace(explain=explain)
-    result = cone.evidence(tangent, rows, source, bounds, max(sufficient, TARGET))
+    if result is None:
+        result = by_program()
     # A divergence states f >= 0 as well, and would share the multipliers of bounds though its limit
     # is far: near a minimum they are those of the linear constraints if these prove as much.
     if proof.gap <= scale.small and proof.gap <= 2 * result.gap:
@@ -395,9 +406,18 @@ def _explained_with_curved(
 
 
 def _best_proof(
-    tangent: Minorant, rows: Rows, bounds: Box, scale: Scale, *, with_programs: bool = True
+    tangent: Minorant,
+    rows: Rows,
+    bounds: Box,
+    scale: Scale,
+    hopeless: float = np.inf,
+    *,
+    with_programs: bool = True,
 ) -> Proof:
-    """Return the smallest gap that multipliers at hand or those of a program prove."""
+    """Return the smallest gap that multipliers at hand or those of a program prove.
+
+    After one above ``hopeless`` no others are tried.
+    """
     best: Proof | None = None
     candidates = _candidates(
         tangent, rows, bounds, with_programs=with_programs, is_rough=scale.is_rough
@@ -408,7 +428,7 @@ def _best_proof(
         # rounding, a later one must prove clearly more.
         if best is None or proof.gap < best.gap / (2 if best.gap <= scale.small else 1):
             best = proof
-        if best.gap <= scale.sufficient:
+        if best.gap <= scale.sufficient or best.gap > hopeless:
             break
     assert best is not None
     return best

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+# A relative distance of the sides of an inequality that a solver's tolerance may leave.
+_HELD = 1e-6
+
 
 class Rows(NamedTuple):
     """All rows that are not bounds, over (f, auxiliary variables), and bounds of these.
@@ -112,6 +115,30 @@ class StatedRows:
         """All forms in one list."""
         return [*self.linear, *(form for part in self.of_curved for form in part)]
 
+    def may_hold(self, f: Array) -> bool:
+        """Return whether a curved inequality holds with equality at f, to a solver's accuracy.
+
+        Of cones that are stated as such nothing is known.
+        """
+        self.variable.save_value(f / self.unit)
+        with np.errstate(all="ignore"):
+            sides = [[side.value for side in form.args] for form in self._curved_inequalities]
+            result = any(_are_close(*values) for values in sides)
+        self.variable.save_value(None)
+        return result
+
+    @cached_property
+    def _curved_inequalities(self) -> list[cp.Constraint]:
+        import cvxpy as cp
+
+        return [
+            form
+            for part in self.of_curved
+            for form in part
+            if isinstance(form, cp.constraints.Inequality)
+            and not all(side.is_affine() for side in form.args)
+        ]
+
     @cached_property
     def compiled(self) -> CompiledProblem:
         """What cvxpy makes of the forms, without an objective: often longer than a proof."""
@@ -127,6 +154,65 @@ class StatedRows:
             before = (limits, ConeSet.of(self.compiled, self.variable, *limits))
             self._within = before
         return before[1]
+
+
+class _Common:
+    """What the rows of all estimates have in common.
+
+    Parameters
+    ----------
+    formulation
+        A problem, of which the constraints count that are convex.
+    d
+        How many values there are.
+
+    Attributes
+    ----------
+    system, sizes, forest
+        As in ``Rows``.
+    curved
+        The convex constraints that have no rows.
+    """
+
+    def __init__(self, formulation: Formulation, d: int) -> None:
+        members = [one for one in formulation.convex_constraints if has_own_rows(one, d)]
+        stated = [rows_in_full(member, d) for member in members]
+        linear = [rows for rows in stated if rows is not None]
+        self.curved = [one for one, rows in zip(members, stated, strict=True) if rows is None]
+        extents = [one.extent(d) for one in self.curved]
+        self._extents = [Box(*extent) for extent in extents if extent is not None]
+        self._d = d
+        self.system = stacked([*_total_row(formulation.region(d).total, d), *linear], d)
+        self.sizes = tuple(None if rows is None else len(rows.lower) for rows in stated)
+        # Auxiliary variables are no values of a tree.
+        is_plain = self.system.matrix.shape[1] == d
+        self.forest = forest_of(self.system.matrix) if is_plain else None
+        self._stated: Box | None = None
+        self._limits: Box | None = None
+
+    def limits(self, stated: Box) -> Box:
+        """Return bounds of all variables from those of the values; the last ones are kept."""
+        before = self._stated
+        if self._limits is None or before is None or not _are_equal(stated, before):
+            self._limits = self._propagated(stated)
+            self._stated = stated
+        return self._limits
+
+    def _propagated(self, stated: Box) -> Box:
+        """Return the bounds that follow from those of the values and the constraints."""
+        lower, upper = stated
+        for extent in self._extents:
+            lower = np.maximum(lower, extent.lower)
+            upper = np.minimum(upper, extent.upper)
+        values = Box(*(np.broadcast_to(end, self._d) for end in (lower, upper)))
+        if self.forest is not None:
+            values = bounds_along(self.forest, self.system, values)
+        further = self.system.matrix.shape[1] - self._d
+        return propagated(
+            self.system,
+            np.append(values.lower, np.full(further, -np.inf)),
+            np.append(values.upper, np.full(further, np.inf)),
+        )
 
 
 class RowsOfTrials:
@@ -151,54 +237,25 @@ class RowsOfTrials:
     def __init__(self, formulation: Formulation, d: int) -> None:
         self._formulation = formulation
         self._region = formulation.region(d)
-        members = [one for one in formulation.convex_constraints if has_own_rows(one, d)]
-        stated = [rows_in_full(member, d) for member in members]
-        linear = [rows for rows in stated if rows is not None]
-        self.curved = [one for one, rows in zip(members, stated, strict=True) if rows is None]
-        extents = [one.extent(d) for one in self.curved]
-        self._extents = [Box(*extent) for extent in extents if extent is not None]
         self._d = d
-        self._has_total = self._region.total is not None
-        self._system = stacked([*_total_row(self._region.total, d), *linear], d)
-        self._sizes = tuple(None if rows is None else len(rows.lower) for rows in stated)
-        # Auxiliary variables are no values of a tree.
-        is_plain = self._system.matrix.shape[1] == d
-        self._forest = forest_of(self._system.matrix) if is_plain else None
-        self._stated: Box | None = None
-        self._limits: Box | None = None
+        # Polish and certificate need it, and every estimate.
+        self._common = formulation.kept_set((_Common, d), lambda: _Common(formulation, d))
+        self.curved = self._common.curved
 
     def stated_in(self, unit: float) -> StatedRows:
         """Return the rows and the curved constraints as cvxpy states them in a unit."""
         size = self._formulation.usual_size(self._d)
         return self._formulation.kept_set(
             (StatedRows, self._d, unit),
-            lambda: StatedRows(self._system, self.curved, self._d, unit, size),
+            lambda: StatedRows(self._common.system, self.curved, self._d, unit, size),
         )
 
     def of(self, loss: Loss, estimate: FrequencyEstimate) -> Rows:
         """Return the rows with the bounds that a convex loss and one estimate leave."""
-        lower, upper = reach(loss, estimate, self._region)
-        for extent in self._extents:
-            lower = np.maximum(lower, extent.lower)
-            upper = np.minimum(upper, extent.upper)
-        limits = self._propagated(Box(lower, upper))
-        return Rows(self._system, limits, self._has_total, self._sizes, self._forest)
-
-    def _propagated(self, stated: Box) -> Box:
-        """Return bounds of all variables, those of the last trial if the same are stated."""
-        before = self._stated
-        if self._limits is None or before is None or not _are_equal(stated, before):
-            values = Box(*(np.broadcast_to(end, self._d) for end in stated))
-            if self._forest is not None:
-                values = bounds_along(self._forest, self._system, values)
-            further = self._system.matrix.shape[1] - self._d
-            self._limits = propagated(
-                self._system,
-                np.append(values.lower, np.full(further, -np.inf)),
-                np.append(values.upper, np.full(further, np.inf)),
-            )
-            self._stated = stated
-        return self._limits
+        common = self._common
+        limits = common.limits(reach(loss, estimate, self._region))
+        has_total = self._region.total is not None
+        return Rows(common.system, limits, has_total, common.sizes, common.forest)
 
 
 def _of_values(system: LinearInequalities, d: int) -> LinearInequalities:
@@ -206,6 +263,15 @@ def _of_values(system: LinearInequalities, d: int) -> LinearInequalities:
     has_more = system.matrix.shape[1] > d
     auxiliary = system.matrix[:, d:] if has_more else None
     return LinearInequalities(system.matrix[:, :d], system.lower, system.upper, auxiliary)
+
+
+def _are_close(first: Any, second: Any) -> bool:
+    """Return whether any two numbers differ by what a solver's tolerance leaves of them."""
+    # An auxiliary variable has no value.
+    if first is None or second is None:
+        return False
+    size = np.abs(first) + np.abs(second)
+    return bool(np.any((np.abs(first - second) <= _HELD * size) & np.isfinite(size)))
 
 
 def _are_equal(first: Box, second: Box) -> bool:
