@@ -57,6 +57,8 @@ VARIED: dict[str, tuple[Callable[..., ldpopt.Problem], float]] = {
         0.3,
     ),
 }
+VARIED_SOLVERS = ("CLARABEL", "QOCO", "PIQP")
+
 # Functions that users bound themselves, of frequencies f about the true ones z.
 CURVES: dict[str, Callable[..., cp.Expression]] = {
     "norm of a part": lambda f, z: cp.norm((f - z)[: f.size // 2]),
@@ -66,8 +68,6 @@ CURVES: dict[str, Callable[..., cp.Expression]] = {
     "quotient": lambda f, _: cp.quad_over_lin(f[:8], f[8]),
 }
 CURVED = {"CLS": losses.LeastSquares, "exact MLE": losses.BinomialMLE}
-
-VARIED_SOLVERS = ("CLARABEL", "QOCO", "PIQP")
 
 # What is ours weighs more on a small program.
 OVERHEADS = {64: 1.5, 1024: 1.2}

@@ -295,6 +295,7 @@ class ConicProgram:
         stored = self.quadratic.tocsc()
         column = np.repeat(np.arange(size), np.diff(stored.indptr))
         data = stored.data * columns[stored.indices] * columns[column]
+        # A diagonal, as it mostly is, is its own triangle: its entries need not be sorted anew.
         if np.all(stored.indices <= column):
             return sparse.csc_array((data, stored.indices, stored.indptr), shape=(size, size))
         is_upper = stored.indices <= column
