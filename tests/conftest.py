@@ -3,6 +3,7 @@
 import gc
 
 import numpy  # noqa: F401, Hypothesis seeds its random numbers if it is loaded
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +21,14 @@ gc.disable()
 @given(st.none())
 def _first_example(_):
     """Do nothing, once."""
+
+
+@pytest.fixture
+def by_cones(monkeypatch):
+    """Prove points under curved constraints by cone programs, not by tangents of the curves."""
+    from ldpopt.solve.certificate.polyhedra import polyhedron
+
+    monkeypatch.setattr(polyhedron, "with_tangents", lambda *_: None)
 
 
 def pytest_collection():

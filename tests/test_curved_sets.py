@@ -86,8 +86,15 @@ def test_a_divergence_that_is_far_from_its_limit_leaves_bounds_their_multipliers
         assert_allclose(solution.duals[name], expected, atol=1e-6)
 
 
+@pytest.fixture(params=["tangents", "cones"])
+def way(request):
+    """Prove points by either way."""
+    if request.param == "cones":
+        request.getfixturevalue("by_cones")
+
+
 @pytest.mark.parametrize("rows", ROWS, ids=str)
-def test_where_it_holds_the_multipliers_explain_the_gradient_together(rows):
+def test_where_it_holds_the_multipliers_explain_the_gradient_together(rows, way):
     stack = np.stack([RAW, RAW[::-1]])
     problem = Problem(LeastSquares(), [*SIMPLEX, *rows, ball(0.26)])
     solution = problem.solve(stack)
@@ -158,7 +165,7 @@ HELD_AT_ZERO = {
 
 
 @pytest.mark.parametrize("name", HELD_AT_ZERO)
-def test_what_a_divergence_alone_keeps_at_zero_has_no_part_in_other_multipliers(name):
+def test_what_a_divergence_alone_keeps_at_zero_has_no_part_in_other_multipliers(name, way):
     """Its slope is infinite there: the total's multiplier is that of the values above 0.
 
     It is how fast the minimum rises with the total.
@@ -206,6 +213,8 @@ def kept_by(problem, monkeypatch):
         return compiled_set(variable, forms)
 
     monkeypatch.setattr(rows, "compiled_set", count)
+    # Tangents prove them without.
+    monkeypatch.setattr(polyhedron, "with_tangents", lambda *_: None)
     for shift in (0.0, 0.01, 0.02):
         assert problem.solve(RAW + shift, path="conic").certificate.is_optimal(1e-7, relative=True)
     return compiled
@@ -225,7 +234,7 @@ def test_what_solvers_take_of_a_set_is_put_together_once_per_bounds(monkeypatch)
     assert len(ranges) == 1
 
 
-def test_a_solver_s_point_that_is_better_by_what_is_proved_ends_the_search(monkeypatch):
+def test_a_solver_s_point_that_is_better_by_what_is_proved_ends_the_search(by_cones, monkeypatch):
     """The point is off by what its solver left: no multipliers prove a smaller gap."""
     programs = []
     solve = ConicProgram.solve
@@ -445,10 +454,10 @@ def test_bounds_that_follow_from_the_rest_are_no_rows_of_the_program(forms, lowe
 
 
 def test_an_inequality_holds_where_its_sides_differ_by_a_solver_s_tolerance():
-    def may_hold(f, *forms):
+    def held(f, *forms):
         constraints = (*SIMPLEX, *(Custom(form) for form in forms))
         source = rows.RowsOfTrials(Formulation(LeastSquares(), constraints), len(f))
-        return source.stated_in(1.0).may_hold(np.asarray(f))
+        return [entries.tolist() for _, entries in source.stated_in(1.0).held(np.asarray(f))]
 
     def squares(f):
         return [cp.sum_squares(f) <= 0.5]
@@ -456,16 +465,22 @@ def test_an_inequality_holds_where_its_sides_differ_by_a_solver_s_tolerance():
     def cone(f):
         return [cp.SOC(cp.Constant(np.sqrt(0.5)), f)]
 
-    assert may_hold([0.5, 0.5], squares)
-    assert may_hold([0.5 + 1e-7, 0.5], squares)
-    assert not may_hold([0.5 - 1e-5, 0.5], squares)
-    assert not may_hold([0.5, 0.5], cone)
-    assert not may_hold([1e200, 0.5], squares)
+    assert held([0.5, 0.5], squares) == [[0]]
+    assert held([0.5 + 1e-7, 0.5], squares) == [[0]]
+    assert held([0.5 - 1e-5, 0.5], squares) == []
+    assert held([0.5, 0.5], cone) == []
+    assert held([1e200, 0.5], squares) == []
     # Lines are the linear constraints' own.
-    assert not may_hold([0.5, 0.0], lambda f: [*squares(f), f[1] >= 0])
+    assert held([0.5, 0.0], lambda f: [*squares(f), f[1] >= 0]) == []
+    # Of several entries each is looked at, along the rows of a table.
+    assert held([0.5, 0.1, 0.5], lambda f: [cp.square(f) <= [0.25, 0.25, 0.25]]) == [[0, 2]]
+    table = lambda f: [cp.reshape(cp.square(f), (2, 2), order="F") <= 0.25]  # noqa: E731
+    assert held([0.1, 0.2, 0.5, 0.1], table) == [[1]]
 
 
-def test_where_a_curved_constraint_holds_no_multipliers_of_the_others_are_tried(monkeypatch):
+def test_where_a_curved_constraint_holds_no_multipliers_of_the_others_are_tried(
+    by_cones, monkeypatch
+):
     tried = []
     monkeypatch.setattr(polyhedron, "_best_proof", lambda *_, **__: tried.append(1))
     solution = Problem(LeastSquares(), [*SIMPLEX, ball(0.05)]).solve(RAW, path="conic")
@@ -474,7 +489,7 @@ def test_where_a_curved_constraint_holds_no_multipliers_of_the_others_are_tried(
 
 
 def test_after_hopeless_multipliers_no_others_are_tried(monkeypatch):
-    monkeypatch.setattr(rows.StatedRows, "may_hold", lambda *_: False)
+    monkeypatch.setattr(rows.StatedRows, "held", lambda *_: [])
     tried = []
     proof = polyhedron._proof
     monkeypatch.setattr(polyhedron, "_proof", lambda *given: tried.append(1) or proof(*given))

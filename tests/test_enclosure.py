@@ -7,7 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from ldpopt.losses.enclosure import enclosure, is_positive_definite
+from ldpopt.losses.enclosure import enclosure, enclosures, is_positive_definite
 from tests.tolerances import ENCLOSED
 
 D = 5
@@ -97,6 +97,16 @@ FUNCTIONS = {
     "squares": (lambda f: cp.sum_squares((f - C) / 0.1), total(
         lambda f, c: ((f - c) / mpmath.mpf(0.1)) ** 2
     )),
+    "quotient": (
+        lambda f: cp.quad_over_lin(f[:3] - C[:3], 2 * f[3] + f[4]),
+        lambda f, c: mpmath.fsum((a - b) ** 2 for a, b in zip(f[:3], c[:3], strict=True))
+        / (2 * f[3] + f[4]),
+    ),
+    "norm": (
+        lambda f: cp.norm(MATRIX @ f) + cp.norm(f - C),
+        lambda f, c: mpmath.sqrt(mpmath.fsum(x * x for x in mapped(f)))
+        + mpmath.sqrt(mpmath.fsum((a - b) ** 2 for a, b in zip(f, c, strict=True))),
+    ),
     "quadratic form": (lambda f: cp.quad_form(f - C, FORM), lambda f, c: form(f, c)),
     "believed to be convex": (
         lambda f: cp.quad_form(f - C, cp.psd_wrap(FORM)) / 3, lambda f, c: form(f, c) / 3
@@ -168,6 +178,22 @@ def test_the_exact_value_and_gradient_lie_in_the_ranges(name, where):
             assert abs(exact - mpmath.mpf(float(middle))) <= mpmath.mpf(float(radius))
 
 
+def test_entries_of_a_table_have_their_own_values_and_gradients():
+    f = cp.Variable(D)
+    table = cp.reshape(cp.square(f[:4] - 1), (2, 2), order="F") + f[4]
+    point = POINTS["usual"]
+    # Along the lines of [[f0, f2], [f1, f3]].
+    for place, one in zip((1, 2), enclosures(table, f, point, [1, 2]), strict=True):
+        value = (2, 1)[place - 1]
+        assert one.value == pytest.approx((point[value] - 1) ** 2 + point[4], abs=ENCLOSED)
+        expected = np.zeros(D)
+        expected[value] = 2 * (point[value] - 1)
+        expected[4] = 1.0
+        np.testing.assert_allclose(one.gradient, expected, atol=ENCLOSED)
+    assert enclosures(table, f, point, []) == []
+    assert enclosures(cp.abs(f), f, np.append(point[:4], 0.0), [0]) is None
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_ranges_are_a_few_roundings_wide(name):
     f = cp.Variable(D)
@@ -184,7 +210,11 @@ def test_ranges_are_a_few_roundings_wide(name):
         lambda f: -cp.sum(cp.entr(f - C)),
         lambda f: cp.sum(cp.inv_pos(f - C)),
         lambda f: cp.sum(cp.kl_div(f - C, 1)),
+        lambda f: cp.norm(f - C),
+        lambda f: cp.quad_over_lin(f, f[0] - C[0]),
         lambda f: cp.norm_inf(f),  # without a rule
+        lambda f: cp.pnorm(f, 3),
+        lambda f: cp.sum(cp.norm(cp.vstack([f, f]), 2, axis=0)),
         lambda f: cp.sum(cp.exp(cp.cumsum(f))),
         lambda f: cp.sum(cp.exp(710 * (f + 1))),  # beyond the doubles
         lambda f: cp.sum(C),  # without f

@@ -81,7 +81,7 @@ def no_programs(monkeypatch):
 
 
 @pytest.mark.parametrize("name", OWN)
-@pytest.mark.parametrize("where", ["simplex", "row"])
+@pytest.mark.parametrize("where", SETS)
 def test_points_of_solvers_are_proved_without_a_program(name, where, no_programs):
     assert Problem(loss_of(name), SETS[where]).solve(vector(D)).status is Status.OPTIMAL
 
@@ -102,7 +102,7 @@ COUPLED = {
 }
 
 
-@pytest.mark.parametrize("where", ["simplex", "row"])
+@pytest.mark.parametrize("where", SETS)
 @pytest.mark.parametrize("name", COUPLED)
 def test_losses_that_tie_values_together_are_proved_without_a_program(name, where, no_programs):
     loss = losses.Custom(COUPLED[name], name=name)
@@ -150,7 +150,7 @@ def test_gradients_take_no_look_at_cvxpy_s_own(name, monkeypatch):
     assert Problem(loss_of(name), SIMPLEX).solve(vector(D)).status is Status.OPTIMAL
 
 
-def test_the_cones_of_a_loss_are_in_no_program_for_a_ball(monkeypatch):
+def test_the_cones_of_a_loss_are_in_no_program_for_a_ball(by_cones, monkeypatch):
     exponential = []
     solve = ConicProgram.solve
 
@@ -164,7 +164,7 @@ def test_the_cones_of_a_loss_are_in_no_program_for_a_ball(monkeypatch):
     assert exponential == [0]
 
 
-def test_a_loss_that_is_straight_at_outliers_takes_one_program_for_a_ball(monkeypatch):
+def test_a_loss_that_is_straight_at_outliers_takes_one_program_for_a_ball(by_cones, monkeypatch):
     y = vector(D)
     problem = Problem(losses.Custom(lambda f, y: cp.sum(cp.huber(f - y, 0.005))), SETS["ball"])
     f = problem.solve(y).frequencies
@@ -179,7 +179,7 @@ def test_a_loss_that_is_straight_at_outliers_takes_one_program_for_a_ball(monkey
 
 
 @pytest.mark.parametrize("name", ["exp", "log_sum_exp"])
-def test_a_proof_as_close_as_a_program_s_ends_the_search(name, monkeypatch):
+def test_a_proof_as_close_as_a_program_s_ends_the_search(name, by_cones, monkeypatch):
     problem = Problem(loss_of(name), SETS["ball"])
     y = vector(D)
     f = problem.solve(y).frequencies
@@ -221,7 +221,7 @@ def test_multipliers_that_prove_enough_are_not_improved(monkeypatch):
 SIX = losses.Custom(lambda f, y: cp.log_sum_exp(6 * (f - y)))
 
 
-def test_multipliers_that_prove_too_little_are_improved_before_a_program(monkeypatch):
+def test_multipliers_that_prove_too_little_are_improved_before_a_program(by_cones, monkeypatch):
     ball = Custom(lambda f: [cp.norm(f - 1 / 6) <= 0.1])
     problem = Problem(SIX, [*SIMPLEX, ball])
     f = problem.solve(vector(6), solver="CLARABEL").frequencies
@@ -234,7 +234,7 @@ def test_multipliers_that_prove_too_little_are_improved_before_a_program(monkeyp
     assert certificate.gap <= PROMISED * certificate.scale
 
 
-def test_where_tangents_prove_too_little_a_program_proves_more():
+def test_where_tangents_prove_too_little_a_program_proves_more(by_cones):
     divergence = Custom(lambda f: [cp.sum(cp.kl_div(f, 1 / 6)) <= 0.1])
     problem = Problem(SIX, [*SIMPLEX, divergence])
     f = problem.solve(vector(6), solver="CLARABEL").frequencies
@@ -242,7 +242,7 @@ def test_where_tangents_prove_too_little_a_program_proves_more():
     assert certificate.gap <= PROMISED * certificate.scale
 
 
-def test_rows_that_leave_a_ball_out_get_one_look(monkeypatch):
+def test_rows_that_leave_a_ball_out_get_one_look(by_cones, monkeypatch):
     looks = []
     proof = polyhedron._proof
     monkeypatch.setattr(polyhedron, "_proof", lambda *_: looks.append(1) or proof(*_))

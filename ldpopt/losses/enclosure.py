@@ -155,10 +155,22 @@ class _UnknownError(Exception):
 
 
 def enclosure(expression: cp.Expression, variable: cp.Variable, point: Array) -> Enclosure | None:
-    """Return the value and the gradient of an expression of one variable.
+    """Return the value and the gradient of an expression of one variable, which is one number.
 
     None where a part has no rule here, or the expression is not differentiable at the point. Cost:
     a few operations of numpy per function in the expression.
+    """
+    result = enclosures(expression, variable, point, [0])
+    return None if result is None else result[0]
+
+
+def enclosures(
+    expression: cp.Expression, variable: cp.Variable, point: Array, entries: Sequence[int]
+) -> list[Enclosure] | None:
+    """Return value and gradient of some entries of an expression, by their places in C order.
+
+    None where one of them is unknown, as in ``enclosure``. Cost: that of ``enclosure``, of which a
+    half is once per entry.
     """
     rules = _rules()
     places: dict[int, int] = {}
@@ -191,23 +203,41 @@ def enclosure(expression: cp.Expression, variable: cp.Variable, point: Array) ->
             last = place_of(expression)
         except _UnknownError:
             return None
-        slopes: list[Ranges | None] = [None] * len(values)
-        slopes[last] = Ranges.exact(np.ones(values[last].middle.shape))
-        for place in range(last, -1, -1):
-            step = steps[place]
-            slope = slopes[place]
-            if step is None or slope is None:
-                continue
-            arguments, pull = step
-            for argument, part in zip(arguments, pull(slope), strict=True):
-                before = slopes[argument]
-                slopes[argument] = part if before is None else before.plus(part)
-    gradient = None if id(variable) not in places else slopes[places[id(variable)]]
-    if gradient is None:
-        return None
-    value = values[last]
-    result = Enclosure(float(value.middle), float(value.radius), *gradient)
-    return result if all(np.isfinite(part).all() for part in result) else None
+        if id(variable) not in places:
+            return None
+        value = values[last]
+        result = []
+        for entry in entries:
+            gradient = _slopes_of_entry(values, steps, entry)[places[id(variable)]]
+            if gradient is None:
+                return None
+            middle, radius = (float(part.flat[entry]) for part in value)
+            result.append(Enclosure(middle, radius, *gradient))
+    is_known = all(np.isfinite(part).all() for one in result for part in one)
+    return result if is_known else None
+
+
+def _slopes_of_entry(
+    values: Sequence[Ranges], steps: Sequence[tuple[list[int], Pull] | None], entry: int
+) -> list[Ranges | None]:
+    """Return the derivatives of an entry of the last part by all parts, None for those without any.
+
+    ``steps`` has the arguments of each part, by their places before it, and its derivatives.
+    """
+    seed = np.zeros(values[-1].middle.shape)
+    seed.flat[entry] = 1.0
+    slopes: list[Ranges | None] = [None] * len(values)
+    slopes[-1] = Ranges.exact(seed)
+    for place in reversed(range(len(values))):
+        step = steps[place]
+        slope = slopes[place]
+        if step is None or slope is None:
+            continue
+        arguments, pull = step
+        for argument, part in zip(arguments, pull(slope), strict=True):
+            before = slopes[argument]
+            slopes[argument] = part if before is None else before.plus(part)
+    return slopes
 
 
 Enclosed = Callable[[Array], Enclosure | None]
@@ -255,6 +285,7 @@ def _rules() -> Mapping[type, Rule]:
     from cvxpy.atoms.affine.sum import Sum
     from cvxpy.atoms.affine.vstack import Vstack
     from cvxpy.atoms.elementwise.power import Power, PowerApprox
+    from cvxpy.atoms.pnorm import Pnorm, PnormApprox
     from cvxpy.atoms.quad_form import QuadForm
     from cvxpy.atoms.quad_over_lin import quad_over_lin
 
@@ -285,6 +316,7 @@ def _rules() -> Mapping[type, Rule]:
         cp.kl_div: _relative_entropy,
         cp.rel_entr: _relative_entropy,
         cp.log_sum_exp: _log_sum_exp,
+        **dict.fromkeys((Pnorm, PnormApprox), _norm),
         quad_over_lin: _squares_over,
         QuadForm: _quadratic_form,
     }
@@ -586,12 +618,45 @@ def _log_sum_exp(node: Any, arguments: list[Ranges]) -> tuple[Ranges, Pull]:
 def _squares_over(node: Any, arguments: list[Ranges]) -> tuple[Ranges, Pull]:
     """Return the rule of Σ x²/y."""
     x, y = arguments
-    if getattr(node, "axis", None) is not None or not node.args[1].is_constant():
+    if getattr(node, "axis", None) is not None:
         raise _UnknownError
-    quotients = x.over(y.middle)
+    is_constant = node.args[1].is_constant()
+    quotients = x.over(y.middle) if is_constant else x.times(_inverse_of(y))
     total = x.times(quotients).summed().reshaped(node.shape)
     twice = Ranges(2 * quotients.middle, 2 * quotients.radius)
-    return total, lambda slope: [slope.reshaped(()).times(twice), _none(y)]
+
+    def pull(slope: Ranges) -> list[Ranges]:
+        one = slope.reshaped(())
+        if is_constant:
+            return [one.times(twice), _none(y)]
+        squares = quotients.times(quotients).summed()
+        falling = Ranges(-squares.middle, squares.radius)
+        return [one.times(twice), one.times(falling).reshaped(y.middle.shape)]
+
+    return total, pull
+
+
+def _norm(node: Any, arguments: list[Ranges]) -> tuple[Ranges, Pull]:
+    """Return the rule of √Σ x²."""
+    (x,) = arguments
+    if node.p != 2 or node.axis is not None:
+        raise _UnknownError
+    squares = x.times(x).summed()
+    low, high = squares.ends
+    if not low > 0:
+        raise _UnknownError
+    roots = (np.sqrt(low), np.sqrt(high))
+    size = Ranges.between(roots, roots[1])
+    directions = x.times(_inverse_of(size))
+    return size.reshaped(node.shape), lambda slope: [slope.reshaped(()).times(directions)]
+
+
+def _inverse_of(x: Ranges) -> Ranges:
+    """Return the ranges of 1/x of positive numbers."""
+    if not _is_positive(x):
+        raise _UnknownError
+    ends = [1 / end for end in x.ends]
+    return Ranges.between(ends, ends[0])
 
 
 def _quadratic_form(node: Any, arguments: list[Ranges]) -> tuple[Ranges, Pull]:

@@ -54,6 +54,7 @@ from ldpopt.solve.certificate.polyhedra import cone
 from ldpopt.solve.certificate.polyhedra.point_slopes import Place, at_point
 from ldpopt.solve.certificate.polyhedra.row_programs import by_curved_program, by_linear_program
 from ldpopt.solve.certificate.polyhedra.rows import Rows, RowsOfTrials
+from ldpopt.solve.certificate.polyhedra.tangent_rows import with_tangents
 from ldpopt.solve.certificate.prices import own_slopes
 from ldpopt.solve.certificate.prices.active_rows import (
     explaining_multipliers,
@@ -272,31 +273,59 @@ def _under_curves(
 ) -> Evidence:
     """Return the evidence of any other loss under curved constraints."""
     is_long = len(tangent.f) >= LONG_FOR_PROGRAMS
+    terms = float(absolute_sum(tangent.slope, tangent.f))
+    by_rows = partial(_best_proof, tangent, bounds=bounds, scale=scale, with_programs=False)
     by_program = partial(cone.evidence, tangent, rows, source, bounds, max(sufficient, TARGET))
     result: Evidence | None = None
     # Where a curved constraint holds, the linear ones prove little without it.
-    if not is_long and source.stated_in(1.0).may_hold(tangent.f):
-        result = by_program()
-        if result.gap <= scale.sufficient:
-            return result
+    stated_rows = source.stated_in(1.0)
+    if stated_rows.held(tangent.f):
+        touching = with_tangents(stated_rows, rows, tangent.f)
+        if touching is not None:
+            proof = by_rows(touching)
+            evidence = _explained(proof, tangent, touching, bounds)
+            result = _or_by_cones(evidence, tangent, rows, source, bounds)
+            if proof.gap <= max(scale.sufficient, TARGET * terms) or is_long:
+                return result
+        if not is_long:
+            by_cones = by_program()
+            # It says more about a point that is no minimum.
+            if result is None or by_cones.gap <= 2 * result.gap:
+                result = by_cones
+            if result.gap <= scale.sufficient:
+                return result
     # Where none holds, the linear ones alone prove a point, without a program.
-    terms = float(absolute_sum(tangent.slope, tangent.f))
-    hopeless = np.inf if is_long else own_slopes.DOUBTFUL * terms
-    proof = _best_proof(tangent, rows, bounds, scale, hopeless, with_programs=False)
-    of_curved = cone.no_multipliers(source)
+    proof = by_rows(rows, hopeless=np.inf if is_long else own_slopes.DOUBTFUL * terms)
     if proof.gap <= scale.sufficient or is_long:
-        linear = _explained(proof, tangent, rows, bounds, of_curved)
-        explain = partial(_explained_with_curved, linear, tangent, rows, source, bounds)
-        return linear._replace(explain=explain)
+        evidence = _explained(proof, tangent, rows, bounds, cone.no_multipliers(source))
+        return _or_by_cones(evidence, tangent, rows, source, bounds)
     if result is None:
         result = by_program()
     # A divergence states f >= 0 as well, and would share the multipliers of bounds though its limit
     # is far: near a minimum they are those of the linear constraints if these prove as much.
     if proof.gap <= scale.small and proof.gap <= 2 * result.gap:
-        linear = _explained(proof, tangent, rows, bounds, of_curved)
-        explain = partial(_explained_with_curved, linear, tangent, rows, source, bounds)
-        return linear._replace(gap=np.minimum(proof.gap, result.gap), explain=explain)
+        evidence = _explained(proof, tangent, rows, bounds, cone.no_multipliers(source))
+        evidence = evidence._replace(gap=np.minimum(proof.gap, result.gap))
+        return _or_by_cones(evidence, tangent, rows, source, bounds)
     return result
+
+
+def _or_by_cones(
+    evidence: Evidence, tangent: Minorant, rows: Rows, source: RowsOfTrials, bounds: Box
+) -> Evidence:
+    """Return evidence whose explanation is by all constraints where it would explain little.
+
+    Bounds of values may follow from a curved constraint, and prove a point without its multiplier.
+    """
+
+    def explain() -> Explanation:
+        explanation = evidence.explain()
+        is_explained = explanation.failure(tangent.slope, tangent.f) <= UNEXPLAINED
+        if is_explained or len(tangent.f) >= _LONG_FOR_A_SEARCH:
+            return explanation
+        return cone.by_stated_bounds(explanation, tangent, rows, source, bounds, TARGET)
+
+    return evidence._replace(explain=explain)
 
 
 def _unknown(tangent: MixedLoss, rows: Rows, source: RowsOfTrials) -> Evidence:
@@ -341,7 +370,16 @@ def _beside(
     by_rows = _beside_by_rows(around, rows, source, bounds, sufficient)
     if by_rows is not None and by_rows.gap <= sufficient * around.size:
         return by_rows
-    if not source.curved or len(around.f) >= LONG_FOR_PROGRAMS:
+    if not source.curved:
+        return by_rows
+    touching = with_tangents(source.stated_in(1.0), rows, around.f)
+    if touching is not None:
+        by_tangents = _beside_by_rows(around, touching, source, bounds, sufficient)
+        if by_tangents is not None:
+            by_rows = _smaller(by_tangents, by_rows)
+            if by_rows.gap <= max(sufficient, TARGET) * around.size:
+                return by_rows
+    if len(around.f) >= LONG_FOR_PROGRAMS:
         return by_rows
     by_cones = cone.evidence_beside(around, rows, source, bounds, sufficient)
     return by_rows if by_cones is None else _smaller(by_cones, by_rows)
@@ -379,7 +417,8 @@ def _beside_by_rows(
         return own_slopes.Proved(best.gap, best.multipliers, matrix.T @ best.multipliers, held)
 
     enough = max(own_slopes.NEARER * sufficient, SUFFICIENT) * around.size
-    hopeless = own_slopes.DOUBTFUL if source.curved else own_slopes.HOPELESS
+    is_partial = bool(source.curved) and rows.tangents is None
+    hopeless = own_slopes.DOUBTFUL if is_partial else own_slopes.HOPELESS
     beside = own_slopes.best_beside(around, rows.limits, prove, enough, hopeless)
     if beside is None:
         return None
@@ -389,20 +428,6 @@ def _beside_by_rows(
     result = _explained(proof, beside.tangent, rows, bounds, of_curved)
     is_promised = beside.gap <= _PROMISED * around.size
     return result._replace(reason=np.asarray("")) if is_promised else result
-
-
-def _explained_with_curved(
-    linear: Evidence, tangent: Minorant, rows: Rows, source: RowsOfTrials, bounds: Box
-) -> Explanation:
-    """Return the explanation by the linear constraints, or by all where they explain little.
-
-    Bounds of values may follow from a curved constraint, and prove a point without its multiplier.
-    """
-    explanation = linear.explain()
-    is_explained = explanation.failure(tangent.slope, tangent.f) <= UNEXPLAINED
-    if is_explained or len(tangent.f) >= _LONG_FOR_A_SEARCH:
-        return explanation
-    return cone.by_stated_bounds(explanation, tangent, rows, source, bounds, TARGET)
 
 
 def _best_proof(
@@ -695,6 +720,8 @@ def _explanation(
     of_bounds, stationarity, complementarity = bound_multipliers(residual, tangent.f, bounds)
     of_rows = _largest_product(proof, tangent.f, rows.system)
     mu, multipliers = rows.shared_out(proof.multipliers)
+    if rows.tangents is not None:
+        of_curved = rows.tangents.of_curved(proof.multipliers)
     return Explanation(
         stationarity=np.maximum(stationarity, of_auxiliary),
         complementarity=np.maximum(complementarity, of_rows),

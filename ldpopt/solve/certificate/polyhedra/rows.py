@@ -48,6 +48,8 @@ class Rows(NamedTuple):
         curved one.
     forest
         The forest of the rows that are differences of two values, or None.
+    tangents
+        What the last rows are tangents of; None if none is one.
     """
 
     system: LinearInequalities
@@ -55,9 +57,12 @@ class Rows(NamedTuple):
     has_total: bool
     sizes: tuple[int | None, ...]
     forest: Forest | None
+    tangents: Tangents | None = None
 
     def shared_out(self, multipliers: Array) -> tuple[float, Array]:
-        """Return μ, and the multipliers of all other rows."""
+        """Return μ, and the multipliers of all other rows but tangents."""
+        if self.tangents is not None:
+            multipliers = multipliers[: -len(self.tangents.places)]
         if not self.has_total:
             return 0.0, multipliers
         # The Lagrangian in ``certificate`` has + μ (Σf - total), but - ν for all rows.
@@ -66,6 +71,31 @@ class Rows(NamedTuple):
     def joined(self, mu: Array, multipliers: Array) -> Array:
         """Return the multipliers of all rows from what ``shared_out`` returns."""
         return np.append(-mu, multipliers) if self.has_total else multipliers
+
+
+class Tangents(NamedTuple):
+    """Curved inequalities that have rows: their tangents at a point.
+
+    Attributes
+    ----------
+    stated
+        All constraints.
+    places
+        The ``id`` of the inequality that each row belongs to, and the entry in C order.
+    """
+
+    stated: StatedRows
+    places: tuple[tuple[int, int], ...]
+
+    def of_curved(self, multipliers: Array) -> tuple[list[Array], ...]:
+        """Return the multipliers of the curved constraints, as cvxpy's, from those of all rows."""
+        forms = self.stated.of_curved
+        duals = {form.id: np.zeros(form.shape) for part in forms for form in part}
+        of_tangents = multipliers[-len(self.places) :]
+        # A tangent is an upper bound, and such a row has a negative multiplier.
+        for (number, entry), multiplier in zip(self.places, of_tangents, strict=True):
+            duals[number].flat[entry] = -multiplier
+        return tuple([duals[form.id] for form in part] for part in forms)
 
 
 class StatedRows:
@@ -115,17 +145,18 @@ class StatedRows:
         """All forms in one list."""
         return [*self.linear, *(form for part in self.of_curved for form in part)]
 
-    def may_hold(self, f: Array) -> bool:
-        """Return whether a curved inequality holds with equality at f, to a solver's accuracy.
+    def held(self, f: Array) -> list[tuple[cp.Constraint, NDArray[np.intp]]]:
+        """Return the curved inequalities that hold with equality at f, to a solver's accuracy.
 
-        Of cones that are stated as such nothing is known.
+        Each has the places of its entries that do, in C order. Of cones that are stated as such
+        nothing is known.
         """
         self.variable.save_value(f / self.unit)
         with np.errstate(all="ignore"):
-            sides = [[side.value for side in form.args] for form in self._curved_inequalities]
-            result = any(_are_close(*values) for values in sides)
+            entries = [_close_entries(form) for form in self._curved_inequalities]
         self.variable.save_value(None)
-        return result
+        parts = zip(self._curved_inequalities, entries, strict=True)
+        return [(form, places) for form, places in parts if len(places)]
 
     @cached_property
     def _curved_inequalities(self) -> list[cp.Constraint]:
@@ -265,13 +296,15 @@ def _of_values(system: LinearInequalities, d: int) -> LinearInequalities:
     return LinearInequalities(system.matrix[:, :d], system.lower, system.upper, auxiliary)
 
 
-def _are_close(first: Any, second: Any) -> bool:
-    """Return whether any two numbers differ by what a solver's tolerance leaves of them."""
+def _close_entries(form: cp.Constraint) -> NDArray[np.intp]:
+    """Return where the sides of an inequality differ by what a solver's tolerance leaves."""
+    first, second = (side.value for side in form.args)
     # An auxiliary variable has no value.
     if first is None or second is None:
-        return False
+        return np.empty(0, dtype=np.intp)
     size = np.abs(first) + np.abs(second)
-    return bool(np.any((np.abs(first - second) <= _HELD * size) & np.isfinite(size)))
+    is_close = (np.abs(first - second) <= _HELD * size) & np.isfinite(size)
+    return np.flatnonzero(np.broadcast_to(is_close, form.shape))
 
 
 def _are_equal(first: Box, second: Box) -> bool:
