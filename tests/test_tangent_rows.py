@@ -97,7 +97,8 @@ def rows_of(constraints, f, limits=None):
     rows = source.of(LeastSquares(), FrequencyEstimate(f))
     if limits is not None:
         rows = rows._replace(limits=limits)
-    return with_tangents(source.stated_in(1.0), rows, f)
+    stated = source.stated_in(1.0)
+    return with_tangents(stated, stated.held(f), rows, f)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

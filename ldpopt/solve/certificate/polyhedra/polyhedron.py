@@ -279,8 +279,9 @@ def _under_curves(
     result: Evidence | None = None
     # Where a curved constraint holds, the linear ones prove little without it.
     stated_rows = source.stated_in(1.0)
-    if stated_rows.held(tangent.f):
-        touching = with_tangents(stated_rows, rows, tangent.f)
+    held = stated_rows.held(tangent.f)
+    if held:
+        touching = with_tangents(stated_rows, held, rows, tangent.f)
         if touching is not None:
             proof = by_rows(touching)
             evidence = _explained(proof, tangent, touching, bounds)
@@ -372,7 +373,8 @@ def _beside(
         return by_rows
     if not source.curved:
         return by_rows
-    touching = with_tangents(source.stated_in(1.0), rows, around.f)
+    stated_rows = source.stated_in(1.0)
+    touching = with_tangents(stated_rows, stated_rows.held(around.f), rows, around.f)
     if touching is not None:
         by_tangents = _beside_by_rows(around, touching, source, bounds, sufficient)
         if by_tangents is not None:

@@ -73,6 +73,10 @@ class Rows(NamedTuple):
         return np.append(-mu, multipliers) if self.has_total else multipliers
 
 
+Held = Sequence[tuple[Any, NDArray[np.intp]]]
+"""Inequalities of cvxpy, each with the places of its entries that are met exactly, in C order."""
+
+
 class Tangents(NamedTuple):
     """Curved inequalities that have rows: their tangents at a point.
 
@@ -145,11 +149,10 @@ class StatedRows:
         """All forms in one list."""
         return [*self.linear, *(form for part in self.of_curved for form in part)]
 
-    def held(self, f: Array) -> list[tuple[cp.Constraint, NDArray[np.intp]]]:
+    def held(self, f: Array) -> Held:
         """Return the curved inequalities that hold with equality at f, to a solver's accuracy.
 
-        Each has the places of its entries that do, in C order. Of cones that are stated as such
-        nothing is known.
+        Of cones that are stated as such nothing is known.
         """
         self.variable.save_value(f / self.unit)
         with np.errstate(all="ignore"):

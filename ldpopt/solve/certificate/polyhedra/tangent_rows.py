@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ldpopt.constraints import LinearInequalities
 from ldpopt.losses.enclosure import Enclosure, enclosures
 from ldpopt.solve.certificate.bounds.dual import EPS
-from ldpopt.solve.certificate.polyhedra.rows import Rows, StatedRows, Tangents
+from ldpopt.solve.certificate.polyhedra.rows import Held, Rows, StatedRows, Tangents
 from ldpopt.solve.programs.program import stacked
 
 Array = NDArray[np.float64]
@@ -29,16 +29,18 @@ Array = NDArray[np.float64]
 _MOST = 16
 
 
-def with_tangents(stated: StatedRows, rows: Rows, f: Array) -> Rows | None:
-    """Return the rows, and the tangents of all curved inequalities that hold at f as the last ones.
+def with_tangents(stated: StatedRows, held: Held, rows: Rows, f: Array) -> Rows | None:
+    """Return the rows, and the tangents of curved inequalities at f as the last ones.
 
-    None where none holds, or one of them has no gradient that is known. Cost: a few operations of
-    numpy per function in the constraints.
+    None where there are no such inequalities, or one of them has no gradient that is known. Cost: a
+    few operations of numpy per function in the constraints.
 
     Parameters
     ----------
     stated
         The constraints on frequencies in their usual unit.
+    held
+        Those that hold at f, as ``StatedRows.held`` returns them.
     rows
         The linear ones, and bounds of all competitors.
     f
@@ -46,7 +48,6 @@ def with_tangents(stated: StatedRows, rows: Rows, f: Array) -> Rows | None:
     """
     from scipy import sparse
 
-    held = stated.held(f)
     if not 0 < sum(len(entries) for _, entries in held) <= _MOST:
         return None
     d = len(f)
