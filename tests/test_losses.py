@@ -6,13 +6,22 @@ import pickle
 import warnings
 from fractions import Fraction
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
 from ldpopt import FrequencyEstimate, Problem, losses, oracles, postprocess, priors
-from ldpopt.constraints import AtMost, Bounds, GroupTotals, Monotone, NonNegative, SumsTo
+from ldpopt.constraints import (
+    AtMost,
+    Bounds,
+    Custom,
+    GroupTotals,
+    Monotone,
+    NonNegative,
+    SumsTo,
+)
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError, LdpoptWarning
 from ldpopt.estimate import Noise
 from ldpopt.losses.normalised import TiltedGaussianMLE
@@ -819,3 +828,27 @@ def test_subnormal_weights_are_refused(weight):
     with pytest.raises(InvalidInputError, match="at index 1, where doubles have lost their digits"):
         losses.WeightedLeastSquares([1.0, weight])
     assert losses.WeightedLeastSquares([1.0, 3e-308]).weights[1] == 3e-308
+
+
+@pytest.mark.parametrize("name", ["OUE", "SUE"])
+@pytest.mark.parametrize("epsilon", [0.3, 2.13, 4.82, 6.17, 12.0])
+def test_no_report_and_all_reports_are_shares_of_0_and_1(name, epsilon):
+    """Rounding would leave 1e-17 of them, whose inverse is a number of the cone program."""
+    oracle = getattr(oracles, name)(epsilon, 4)
+    loss = losses.BinomialMLE()
+    for n in (101, 16_430, 840_327):
+        estimate = FrequencyEstimate.from_counts([0, 1, n - 1, n], n, oracle)
+        share = loss.shares(estimate)
+        assert (share[0], share[3]) == (0.0, 1.0)
+        assert_allclose(share[1:3] * n, [1.0, n - 1], rtol=1e-9)
+        assert max(np.max(number) for number in loss.data(estimate)) <= 2 * n
+
+
+@pytest.mark.filterwarnings("ignore::ldpopt.errors.ImplausibleCountsWarning")
+def test_values_that_all_reports_support_have_an_optimal_answer_by_a_solver():
+    oracle = oracles.SUE(5.16, 8)
+    estimate = oracle.estimate(np.full(8, 2_000), 2_000)
+    ball = Custom(lambda f: [cp.sum_squares(f - 1 / 8) <= 0.02])
+    solution = Problem(losses.BinomialMLE(), [NonNegative(), SumsTo(1.0), ball]).solve(estimate)
+    assert solution.status == "optimal"
+    assert_allclose(solution.frequencies, 1 / 8, atol=1e-4)

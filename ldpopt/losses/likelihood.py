@@ -25,6 +25,9 @@ Array = NDArray[np.float64]
 # away from 1.
 _ROUNDING = 1e-6
 
+# A share so near to 0 or 1 is that of no report, or of all: no collection has 10¹⁵ of them.
+_LESS_THAN_ONE = 4 * float(np.finfo(np.float64).eps)
+
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -60,8 +63,10 @@ class _Likelihood(SeparableLoss):
         share = np.asarray((oracle.p - oracle.q) * estimate.frequencies)
         share += oracle.q
         _require_shares(share, estimate)
-        # Rounding may leave a share of 0 or 1 outside by a bit.
-        return np.clip(share, 0.0, 1.0, out=share)
+        # Rounding may leave a share of 0 or 1 away from it by a bit, on either side.
+        share[share < _LESS_THAN_ONE] = 0.0
+        share[share > 1 - _LESS_THAN_ONE] = 1.0
+        return share
 
     def is_defined(self, estimate: FrequencyEstimate) -> NDArray[np.bool_]:
         """Return which vectors are those of shares of reports."""
