@@ -846,9 +846,9 @@ def test_no_report_and_all_reports_are_shares_of_0_and_1(name, epsilon):
 
 @pytest.mark.filterwarnings("ignore::ldpopt.errors.ImplausibleCountsWarning")
 def test_values_that_all_reports_support_have_an_optimal_answer_by_a_solver():
-    oracle = oracles.SUE(5.16, 8)
-    estimate = oracle.estimate(np.full(8, 2_000), 2_000)
-    ball = Custom(lambda f: [cp.sum_squares(f - 1 / 8) <= 0.02])
+    oracle = oracles.OUE(8.0, 16)
+    estimate = oracle.estimate(np.full(16, 2_000), 2_000)
+    ball = Custom(lambda f: [cp.sum_squares(f - 1 / 16) <= 0.02])
     solution = Problem(losses.BinomialMLE(), [NonNegative(), SumsTo(1.0), ball]).solve(estimate)
     assert solution.status == "optimal"
-    assert_allclose(solution.frequencies, 1 / 8, atol=1e-4)
+    assert_allclose(solution.frequencies, 1 / 16, atol=1e-4)
