@@ -8,6 +8,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 
 from ldpopt import FrequencyEstimate, Problem, certify, losses, oracles
 from ldpopt.constraints import (
@@ -472,6 +473,12 @@ def test_an_inequality_holds_where_its_sides_differ_by_a_solver_s_tolerance():
     assert held([1e200, 0.5], squares) == []
     # Lines are the linear constraints' own.
     assert held([0.5, 0.0], lambda f: [*squares(f), f[1] >= 0]) == []
+    # The terms of a - b <= 0 are as large as those of a <= b, also where matrices are sparse.
+    assert held([0.5, 0.5], lambda f: [cp.sum_squares(f) - 0.5 <= 0]) == [[0]]
+    assert held([0.5 - 1e-5, 0.5], lambda f: [cp.sum_squares(f) - 0.5 <= 0]) == []
+    corners = sparse.csr_array(np.eye(2))
+    pairs = lambda f: cp.multiply(corners, cp.reshape(cp.square(f), (2, 2), order="C"))  # noqa: E731
+    assert held([0.5, 0.1, 0.1, 0.3], lambda f: [pairs(f) <= 0.25]) == [[0]]
     # Of several entries each is looked at, along the rows of a table.
     assert held([0.5, 0.1, 0.5], lambda f: [cp.square(f) <= [0.25, 0.25, 0.25]]) == [[0, 2]]
     table = lambda f: [cp.reshape(cp.square(f), (2, 2), order="F") <= 0.25]  # noqa: E731

@@ -214,6 +214,9 @@ def test_ranges_are_a_few_roundings_wide(name):
         lambda f: cp.quad_over_lin(f, f[0] - C[0]),
         lambda f: cp.norm_inf(f),  # without a rule
         lambda f: cp.pnorm(f, 3),
+        lambda f: cp.quad_over_lin(f, -1.0),  # with nothing in its domain
+        lambda f: cp.quad_over_lin(1e154 * f, f[0]),  # with sums beyond the doubles
+        lambda f: cp.sum(1.5e308 * cp.square(f + 0.6)),
         lambda f: cp.sum(cp.norm(cp.vstack([f, f]), 2, axis=0)),
         lambda f: cp.sum(cp.exp(cp.cumsum(f))),
         lambda f: cp.sum(cp.exp(710 * (f + 1))),  # beyond the doubles

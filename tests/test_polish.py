@@ -284,7 +284,7 @@ def test_a_face_says_the_same_as_the_set_where_signs_stay(kind):
         lambda f: f[0] >= f[1] + 0.1,  # polished
     ],
 )
-def test_certificates_of_a_stack_compile_their_set_once(bound, monkeypatch):
+def test_certificates_of_a_stack_compile_their_set_once(bound, by_cones, monkeypatch):
     compiled = []
     compile_it = compiled_problem.reduced_problem
 

@@ -197,6 +197,44 @@ def test_the_reach_is_the_way_to_the_farther_bound(monkeypatch):
     assert_allclose(rows.system.upper, [6.5], rtol=1e-14)
 
 
+def test_sums_beyond_the_doubles_are_left_to_cones():
+    slopes = np.full(2, 1.5e308)
+    tangent = Enclosure(-1.0, 0.0, slopes, np.zeros(2))
+    assert tangent_rows._upper_end(tangent, np.ones(2), np.ones(2)) == np.inf
+    # And where a divisor is so small that its own derivative is.
+    small = 2e-155
+    quotient = Custom(lambda f: [cp.quad_over_lin(f[:2], f[2]) <= 0.5 / small])
+    problem = Problem(LeastSquares(), [NonNegative(), quotient])
+    certificate = certify(problem, [0.6, 0.5, 0.0], [0.5, 0.5, small])
+    assert 0.005 <= certificate.gap < 1
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda f: [cp.sum_squares(f) <= 0.26],
+        lambda f: [cp.sum_squares(f) - 0.26 <= 0],
+        lambda f: [cp.quad_over_lin(f[:3], f[3] + 0.1) <= 0.3],
+        lambda f: [cp.norm(f) <= 0.52],
+    ],
+)
+def test_the_multiplier_of_one_inequality_is_one_number_by_either_way(build, request):
+    problem = Problem(LeastSquares(), [*SIMPLEX, Custom(build, name="curve")])
+    raw = np.array([0.7, 0.4, 0.1, -0.1])
+    first = problem.solve(raw)
+    (ours,) = first.duals["curve"]
+    request.getfixturevalue("by_cones")
+    (theirs,) = certify(problem, raw, first.frequencies).duals["curve"]
+    assert np.shape(ours) == np.shape(theirs) == ()
+    assert_allclose(ours, theirs, rtol=SOLVER["CLARABEL"])
+
+
+def test_a_constraint_without_a_multiplier_has_a_plain_zero():
+    rows = rows_of([*SIMPLEX, Custom(lambda f: [cp.sum_squares(f) <= 0.46])], [0.6, 0.3, 0.1])
+    ((multiplier,),) = rows.tangents.of_curved(np.zeros(2))
+    assert not np.signbit(multiplier)
+
+
 @given(
     numbers=st.lists(st.floats(0.01, 1.0), min_size=3, max_size=6),
     others=st.lists(st.floats(-1.0, 1.0), min_size=6, max_size=6),

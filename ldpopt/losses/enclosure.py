@@ -109,7 +109,7 @@ class Ranges(NamedTuple):
         """Return the ranges of sums along axes, of everything by default."""
         count = self.middle.size
         if axis is None and not keepdims:
-            middle = np.asarray(math.fsum(self.middle.ravel()))
+            middle = np.asarray(_exact_sum(self.middle))
             radius = self.radius.sum() * (1 + count * EPS) + EPS * np.abs(middle)
             return Ranges(middle, np.asarray(radius * _OUTWARD))
         middle = self.middle.sum(axis=axis, keepdims=keepdims)
@@ -141,6 +141,14 @@ class Ranges(NamedTuple):
         repeated = [i + extra for i, size in enumerate(shape) if size == 1]
         axes = (*range(extra), *repeated)
         return self.summed(axes).reshaped(shape) if axes else self.reshaped(shape)
+
+
+def _exact_sum(numbers: Array) -> float:
+    """Return the sum, rounded once; infinity where a part of it is beyond the doubles."""
+    try:
+        return math.fsum(numbers.ravel())
+    except OverflowError:
+        return math.inf
 
 
 Pull = Callable[[Ranges], list[Ranges]]
@@ -618,7 +626,8 @@ def _log_sum_exp(node: Any, arguments: list[Ranges]) -> tuple[Ranges, Pull]:
 def _squares_over(node: Any, arguments: list[Ranges]) -> tuple[Ranges, Pull]:
     """Return the rule of Σ x²/y."""
     x, y = arguments
-    if getattr(node, "axis", None) is not None:
+    # With a divisor below 0 nothing is in the domain.
+    if getattr(node, "axis", None) is not None or not _is_positive(y):
         raise _UnknownError
     is_constant = node.args[1].is_constant()
     quotients = x.over(y.middle) if is_constant else x.times(_inverse_of(y))

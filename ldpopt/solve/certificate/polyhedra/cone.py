@@ -203,8 +203,14 @@ def _explanation(
 
 
 def _of_form(form: Any, duals: Mapping[int, Any]) -> Any:
-    """Return cvxpy's multipliers of a form, or NaN if there is no proof."""
-    return duals[form.id] if form.id in duals else np.full(form.shape, np.nan)
+    """Return cvxpy's multipliers of a form, or NaN if there is no proof.
+
+    Those of one inequality are one number, of which cvxpy makes an array for some functions.
+    """
+    if form.id not in duals:
+        return np.full(form.shape, np.nan)
+    dual = duals[form.id]
+    return np.reshape(dual, ()) if form.shape == () and np.size(dual) == 1 else dual
 
 
 def no_multipliers(source: RowsOfTrials) -> tuple[list[Array], ...]:

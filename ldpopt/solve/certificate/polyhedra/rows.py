@@ -98,7 +98,7 @@ class Tangents(NamedTuple):
         of_tangents = multipliers[-len(self.places) :]
         # A tangent is an upper bound, and such a row has a negative multiplier.
         for (number, entry), multiplier in zip(self.places, of_tangents, strict=True):
-            duals[number].flat[entry] = -multiplier
+            duals[number].flat[entry] = 0.0 - multiplier
         return tuple([duals[form.id] for form in part] for part in forms)
 
 
@@ -301,13 +301,28 @@ def _of_values(system: LinearInequalities, d: int) -> LinearInequalities:
 
 def _close_entries(form: cp.Constraint) -> NDArray[np.intp]:
     """Return where the sides of an inequality differ by what a solver's tolerance leaves."""
-    first, second = (side.value for side in form.args)
+    sides = [_value_and_size(side) for side in form.args]
+    known = [side for side in sides if side is not None]
     # An auxiliary variable has no value.
-    if first is None or second is None:
+    if len(known) < len(sides):
         return np.empty(0, dtype=np.intp)
-    size = np.abs(first) + np.abs(second)
+    (first, first_size), (second, second_size) = known
+    size = first_size + second_size
     is_close = (np.abs(first - second) <= _HELD * size) & np.isfinite(size)
     return np.flatnonzero(np.broadcast_to(is_close, form.shape))
+
+
+def _value_and_size(side: cp.Expression) -> tuple[Array, Array] | None:
+    """Return the numbers of a side of an inequality, and the sizes of its terms; None if unknown.
+
+    The terms of a - b <= 0 are as large as those of a <= b.
+    """
+    terms = side.args if type(side).__name__ == "AddExpression" else [side]
+    values = [term.value for term in terms]
+    if any(value is None for value in values):
+        return None
+    numbers = [value.toarray() if hasattr(value, "toarray") else value for value in values]
+    return sum(numbers), sum(np.abs(number) for number in numbers)
 
 
 def _are_equal(first: Box, second: Box) -> bool:

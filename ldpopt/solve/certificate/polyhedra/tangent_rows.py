@@ -78,7 +78,12 @@ def _upper_end(tangent: Enclosure, f: Array, reach: Array) -> float:
     products = slopes * f
     # Values that nothing bounds may have a slope without an error.
     errors = np.where(tangent.gradient_error > 0, tangent.gradient_error * reach, 0.0)
-    rounding = tangent.value_error + float(errors.sum()) * (1 + len(f) * EPS)
-    rounding += EPS * float(np.abs(products).sum()) * (1 + len(f) * EPS)
-    end = math.fsum([*products.tolist(), -tangent.value, rounding])
+    # What overflows is no bound.
+    with np.errstate(over="ignore"):
+        of_slopes = errors.sum() + EPS * np.abs(products).sum()
+    rounding = tangent.value_error + float(of_slopes) * (1 + 2 * len(f) * EPS)
+    try:
+        end = math.fsum([*products.tolist(), -tangent.value, rounding])
+    except OverflowError:
+        return math.inf
     return end + 4 * EPS * (abs(end) + rounding)
