@@ -302,11 +302,11 @@ def _of_values(system: LinearInequalities, d: int) -> LinearInequalities:
 def _close_entries(form: cp.Constraint) -> NDArray[np.intp]:
     """Return where the sides of an inequality differ by what a solver's tolerance leaves."""
     sides = [_value_and_size(side) for side in form.args]
-    known = [side for side in sides if side is not None]
+    numbers = [side for side in sides if side is not None]
     # An auxiliary variable has no value.
-    if len(known) < len(sides):
+    if len(numbers) < len(sides):
         return np.empty(0, dtype=np.intp)
-    (first, first_size), (second, second_size) = known
+    (first, first_size), (second, second_size) = numbers
     size = first_size + second_size
     is_close = (np.abs(first - second) <= _HELD * size) & np.isfinite(size)
     return np.flatnonzero(np.broadcast_to(is_close, form.shape))
