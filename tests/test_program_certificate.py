@@ -608,6 +608,36 @@ def test_a_search_ends_where_a_solver_s_point_is_better_by_what_is_proved(
 
 
 @pytest.mark.parametrize(
+    ("attained", "missed", "tries"),
+    [
+        # The solver's own point is better by 0.75 of what is proved, for multipliers of size 1.
+        (0.75, 0.0, 1),
+        (0.75, 0.01, 1),
+        # It misses the constraints by so much that it need not be better at all.
+        (0.75, 0.1, 2),
+        (0.25, 0.0, 4),
+    ],
+)
+def test_a_rough_try_ends_the_search_where_its_point_is_better_in_any_case(
+    attained, missed, tries, monkeypatch
+):
+    monkeypatch.setattr(multipliers, "repaired", lambda *_: None)
+    monkeypatch.setattr(multipliers, "polished", lambda *_: None)
+    monkeypatch.setattr(multipliers, "_careful", lambda *_: [])
+    tolerances = []
+
+    def solve(tolerance):
+        tolerances.append(tolerance)
+        return Multipliers(np.zeros(1), np.ones(1), False, attained, missed)
+
+    rise = Rise(1.0, np.zeros(1), np.zeros(1), np.zeros(0, dtype=np.int64))
+    program = SimpleNamespace(rise=lambda *_: rise)
+    box = Box(np.zeros(1), np.ones(1))
+    multipliers.best(program, box, np.zeros(1), 1e-9, solve, 1e-6)
+    assert len(tolerances) == tries
+
+
+@pytest.mark.parametrize(
     ("sufficient", "is_last", "good", "steps"),
     [
         (1e-7, False, "solve 1e-09", ["solve 1e-09"]),

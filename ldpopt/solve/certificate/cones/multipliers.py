@@ -189,12 +189,15 @@ def best(
         # From a solver's own point a rise may be small though the bound is far below.
         if is_small and not moves:
             break
-        if not (is_small or is_whole):
+        # Where nothing is at stake the target is 0: then a rise is what rounding leaves.
+        is_explained = target > 0 and any(_explains(point, value) for point in points)
+        # A rough point may be better by no more than it misses the constraints by.
+        is_sure = is_explained and not any(_is_usual(point) for point in points)
+        if not (is_small or is_whole or is_sure):
             continue
         # Near the target a round that gains little shows that the point is not better.
         is_still = value <= _NEAR * target and value > _GAIN * before
-        # Where nothing is at stake the target is 0: then a rise is what rounding leaves.
-        if target > 0 and any(_explains(point, value) for point in points):
+        if is_explained:
             careful = _careful(program, points, box, moves)
             kept = _smallest_rise(program, box, curvature, careful, kept)
             return Best(*kept, points)
@@ -216,6 +219,11 @@ def _explains(point: Multipliers, rise: float) -> bool:
     # The point of a solver that gave up may be better because it is no point of the set. Where it
     # is better by just what is proved, both are right.
     return rise <= _BEYOND * point.attained and point.attained <= _BEYOND * rise
+
+
+def _is_usual(point: Multipliers) -> bool:
+    """Return whether usual multipliers explain what a solver's point is better by."""
+    return point.explaining <= _USUAL * float(np.linalg.norm(usable(point.z, HUGE)))
 
 
 def _smallest_rise(
@@ -273,8 +281,7 @@ def shortfall(gap: float, point: Multipliers, size: float, unit: float = 1.0) ->
         return ""
     attained = point.attained
     # What usual multipliers explain is no reason.
-    is_explained = point.explaining <= _USUAL * float(np.linalg.norm(usable(point.z, HUGE)))
-    if _BLAMED * gap <= attained <= _BEYOND * gap and not is_explained:
+    if _BLAMED * gap <= attained <= _BEYOND * gap and not _is_usual(point):
         better = (
             f"a solver's point is better by {unit * attained:.1e}: this point is not the minimum"
         )
