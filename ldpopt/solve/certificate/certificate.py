@@ -353,11 +353,12 @@ def certify(
     -----
     Cost: a few passes over f, and a sort where values have upper bounds; under orders that are
     chains or trees some 10 µs per value; on other polyhedra a sparse system per trial, and a linear
-    program where that proves little; programs by a cone solver for cvxpy's constraints. From 2,048
-    values on, a point off the minimum is compared with that of the closed form, if there is one,
-    which takes its solve and no program. From 262,144 on no program is solved at all, and
-    ``reason`` says so. Near the minimum of a square whose estimate is far from the set, as 10¹² is
-    from a total of 1, a value takes some 0.8 µs more.
+    program where that proves little; the tangents of curved constraints of cvxpy, and a program for
+    their cones where those prove too little. From 2,048 values on, a point off the minimum is
+    compared with that of the closed form, if there is one, which takes its solve and no program.
+    From 262,144 on no program is solved at all, and ``reason`` says so. Near the minimum of a
+    square whose estimate is far from the set, as 10¹² is from a total of 1, a value takes some
+    0.8 µs more.
 
     With ``AtMost`` the bound is that of the best support for least squares on the simplex, and that
     of the problem without it for other losses, which is below. A loss that is not convex is
