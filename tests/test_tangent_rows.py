@@ -185,6 +185,21 @@ def test_errors_of_a_gradient_count_over_the_whole_reach():
     end = tangent_rows._upper_end(tangent, np.array([3.0, 4.0]), np.array([2.0, 4.0]))
     expected = 11.0 + 1.0 + 0.125 + 2.0
     assert expected <= end <= expected * (1 + 1e-14)
+    # If all values together move by 3 at most, the largest error counts for that.
+    end = tangent_rows._upper_end(tangent, np.array([3.0, 4.0]), np.array([2.0, 4.0]), 3.0)
+    assert 13.625 <= end <= 13.625 * (1 + 1e-14)
+
+
+def test_values_with_a_total_move_together_by_what_it_leaves():
+    """By hand: f is 0.3 above the lower bounds 0.1, and each s of the total 1 is 0.7 above them."""
+    f = np.array([0.2, 0.15, 0.25])
+    source = RowsOfTrials(Formulation(LeastSquares(), (Bounds(0.1, 1.0), SumsTo(1.0))), 3)
+    rows = source.of(LeastSquares(), FrequencyEstimate(f))
+    assert tangent_rows._reach_together(rows, f) == pytest.approx(0.3 + 0.7, rel=1e-14)
+    free = rows._replace(has_total=False)
+    assert tangent_rows._reach_together(free, f) == np.inf
+    endless = rows._replace(limits=Box(np.array([0.1, -np.inf, 0.1]), rows.limits.upper))
+    assert tangent_rows._reach_together(endless, f) == np.inf
 
 
 def test_the_reach_is_the_way_to_the_farther_bound(monkeypatch):

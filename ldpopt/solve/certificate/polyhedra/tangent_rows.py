@@ -52,13 +52,14 @@ def with_tangents(stated: StatedRows, held: Held, rows: Rows, f: Array) -> Rows 
         return None
     d = len(f)
     reach = np.maximum(rows.limits.upper[:d] - f, f - rows.limits.lower[:d])
+    together = _reach_together(rows, f)
     tangents: list[Enclosure] = []
     for form, entries in held:
         of_form = enclosures(form.expr, stated.variable, f, entries.tolist())
         if of_form is None:
             return None
         tangents += of_form
-    upper = np.array([_upper_end(tangent, f, reach) for tangent in tangents])
+    upper = np.array([_upper_end(tangent, f, reach, together) for tangent in tangents])
     if not np.isfinite(upper).all():
         return None
     slopes = np.zeros((len(tangents), rows.system.matrix.shape[1]))
@@ -69,18 +70,33 @@ def with_tangents(stated: StatedRows, held: Held, rows: Rows, f: Array) -> Rows 
     return rows._replace(system=system, forest=None, tangents=Tangents(stated, places))
 
 
-def _upper_end(tangent: Enclosure, f: Array, reach: Array) -> float:
+def _reach_together(rows: Rows, f: Array) -> float:
+    """Return an upper bound of Σ |s_v - f_v| for every s of the set, infinite without a total.
+
+    What all values have above their lower bounds is the total less these.
+    """
+    lower = rows.limits.lower[: len(f)]
+    if not rows.has_total or not np.isfinite(lower).all():
+        return np.inf
+    above = float(np.abs(f - lower).sum() + rows.system.upper[0] - lower.sum())
+    sizes = float(np.abs(f).sum() + 2 * np.abs(lower).sum() + abs(rows.system.upper[0]))
+    return above + len(f) * EPS * sizes
+
+
+def _upper_end(tangent: Enclosure, f: Array, reach: Array, together: float = np.inf) -> float:
     """Return an upper bound of k·s for every s of the set within ``reach`` of f.
 
-    The true gradient differs from k by its errors, which count over the whole reach.
+    The true gradient differs from k by its errors, which count over the whole reach of each value,
+    or the largest of them over what all values move ``together`` at most, if that is less.
     """
     slopes = tangent.gradient
     products = slopes * f
     # Values that nothing bounds may have a slope without an error.
     errors = np.where(tangent.gradient_error > 0, tangent.gradient_error * reach, 0.0)
     # What overflows is no bound.
-    with np.errstate(over="ignore"):
-        of_slopes = errors.sum() + EPS * np.abs(products).sum()
+    with np.errstate(over="ignore", invalid="ignore"):
+        of_all = np.max(tangent.gradient_error) * together
+        of_slopes = np.fmin(errors.sum(), of_all) + EPS * np.abs(products).sum()
     rounding = tangent.value_error + float(of_slopes) * (1 + 2 * len(f) * EPS)
     try:
         end = math.fsum([*products.tolist(), -tangent.value, rounding])
