@@ -572,6 +572,26 @@ def test_of_a_value_that_is_held_the_modulus_may_be_infinite():
     assert result.gap == pytest.approx(true, rel=1e-9)
 
 
+def searched(monkeypatch, claimed, sufficient=0.0):
+    """Return the tolerances and proofs of a search in which every try proves the same rise of 1."""
+    monkeypatch.setattr(multipliers, "repaired", lambda *_: None)
+    monkeypatch.setattr(multipliers, "polished", lambda *_: None)
+    monkeypatch.setattr(multipliers, "_careful", lambda *_: [])
+    tolerances = []
+    proofs = []
+    rise = Rise(1.0, np.zeros(1), np.zeros(1), np.zeros(0, dtype=np.int64))
+    program = SimpleNamespace(rise=lambda *_: proofs.append(1) or rise)
+
+    def solve(tolerance):
+        tolerances.append(tolerance)
+        return claimed
+
+    box = Box(np.zeros(1), np.ones(1))
+    best = multipliers.best(program, box, np.zeros(1), 1e-9, solve, sufficient)
+    assert best.rise is rise
+    return tolerances, proofs
+
+
 @pytest.mark.parametrize(
     ("attained", "is_last", "tries"),
     [
@@ -587,20 +607,8 @@ def test_of_a_value_that_is_held_the_modulus_may_be_infinite():
 def test_a_search_ends_where_a_solver_s_point_is_better_by_what_is_proved(
     attained, is_last, tries, monkeypatch
 ):
-    monkeypatch.setattr(multipliers, "repaired", lambda *_: None)
-    monkeypatch.setattr(multipliers, "polished", lambda *_: None)
-    monkeypatch.setattr(multipliers, "_careful", lambda *_: [])
-    tolerances = []
-
-    def solve(tolerance):
-        tolerances.append(tolerance)
-        return Multipliers(np.zeros(1), np.zeros(1), is_last, attained)
-
-    rise = Rise(1.0, np.zeros(1), np.zeros(1), np.zeros(0, dtype=np.int64))
-    proofs = []
-    program = SimpleNamespace(rise=lambda *_: proofs.append(1) or rise)
-    best = multipliers.best(program, Box(np.zeros(1), np.ones(1)), np.zeros(1), 1e-9, solve)
-    assert best.rise is rise
+    claimed = Multipliers(np.zeros(1), np.zeros(1), is_last, attained)
+    tolerances, proofs = searched(monkeypatch, claimed)
     assert len(tolerances) == tries
     # Simpler multipliers are a last resort.
     is_resort = tries > 1
@@ -621,19 +629,8 @@ def test_a_search_ends_where_a_solver_s_point_is_better_by_what_is_proved(
 def test_a_rough_try_ends_the_search_where_its_point_is_better_in_any_case(
     attained, missed, tries, monkeypatch
 ):
-    monkeypatch.setattr(multipliers, "repaired", lambda *_: None)
-    monkeypatch.setattr(multipliers, "polished", lambda *_: None)
-    monkeypatch.setattr(multipliers, "_careful", lambda *_: [])
-    tolerances = []
-
-    def solve(tolerance):
-        tolerances.append(tolerance)
-        return Multipliers(np.zeros(1), np.ones(1), False, attained, missed)
-
-    rise = Rise(1.0, np.zeros(1), np.zeros(1), np.zeros(0, dtype=np.int64))
-    program = SimpleNamespace(rise=lambda *_: rise)
-    box = Box(np.zeros(1), np.ones(1))
-    multipliers.best(program, box, np.zeros(1), 1e-9, solve, 1e-6)
+    claimed = Multipliers(np.zeros(1), np.ones(1), False, attained, missed)
+    tolerances, _ = searched(monkeypatch, claimed, sufficient=1e-6)
     assert len(tolerances) == tries
 
 
