@@ -314,7 +314,7 @@ def test_a_curve_that_is_not_the_reason_for_a_point_proves_nothing():
 
 
 def test_where_tangents_prove_too_little_cones_are_tried(monkeypatch):
-    """A flat loss leaves what is of first order in the point's error."""
+    """Of a point beside the minimum its tangents prove no small gap, and nothing else does."""
     tried = []
     by_cones = cone.evidence
     monkeypatch.setattr(cone, "evidence", lambda *given: tried.append(1) or by_cones(*given))

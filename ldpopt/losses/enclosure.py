@@ -177,8 +177,8 @@ def enclosures(
 ) -> list[Enclosure] | None:
     """Return value and gradient of some entries of an expression, by their places in C order.
 
-    None where one of them is unknown, as in ``enclosure``. Cost: that of ``enclosure``, of which a
-    half is once per entry.
+    None where one of them is unknown, as in ``enclosure``. Cost: the values once, and the
+    derivatives, which take as long, once per entry.
     """
     rules = _rules()
     places: dict[int, int] = {}

@@ -192,7 +192,7 @@ def best(
         # Where nothing is at stake the target is 0: then a rise is what rounding leaves.
         is_explained = target > 0 and any(_explains(point, value) for point in points)
         # A rough point may be better by no more than it misses the constraints by.
-        is_sure = is_explained and not any(_is_usual(point) for point in points)
+        is_sure = is_explained and not any(_usual_multipliers_explain(point) for point in points)
         if not (is_small or is_whole or is_sure):
             continue
         # Near the target a round that gains little shows that the point is not better.
@@ -221,7 +221,7 @@ def _explains(point: Multipliers, rise: float) -> bool:
     return rise <= _BEYOND * point.attained and point.attained <= _BEYOND * rise
 
 
-def _is_usual(point: Multipliers) -> bool:
+def _usual_multipliers_explain(point: Multipliers) -> bool:
     """Return whether usual multipliers explain what a solver's point is better by."""
     return point.explaining <= _USUAL * float(np.linalg.norm(usable(point.z, HUGE)))
 
@@ -281,7 +281,7 @@ def shortfall(gap: float, point: Multipliers, size: float, unit: float = 1.0) ->
         return ""
     attained = point.attained
     # What usual multipliers explain is no reason.
-    if _BLAMED * gap <= attained <= _BEYOND * gap and not _is_usual(point):
+    if _BLAMED * gap <= attained <= _BEYOND * gap and not _usual_multipliers_explain(point):
         better = (
             f"a solver's point is better by {unit * attained:.1e}: this point is not the minimum"
         )

@@ -276,6 +276,12 @@ def _under_curves(
     terms = float(absolute_sum(tangent.slope, tangent.f))
     by_rows = partial(_best_proof, tangent, bounds=bounds, scale=scale, with_programs=False)
     by_program = partial(cone.evidence, tangent, rows, source, bounds, max(sufficient, TARGET))
+
+    def explained(proof: Proof, of_proof: Rows) -> Evidence:
+        """Return the evidence of a proof by rows, which may explain less than cones."""
+        evidence = _explained(proof, tangent, of_proof, bounds, cone.no_multipliers(source))
+        return _or_by_cones(evidence, tangent, rows, source, bounds)
+
     result: Evidence | None = None
     # Where a curved constraint holds, the linear ones prove little without it.
     stated_rows = source.stated_in(1.0)
@@ -284,8 +290,7 @@ def _under_curves(
         touching = with_tangents(stated_rows, held, rows, tangent.f)
         if touching is not None:
             proof = by_rows(touching)
-            evidence = _explained(proof, tangent, touching, bounds)
-            result = _or_by_cones(evidence, tangent, rows, source, bounds)
+            result = explained(proof, touching)
             if proof.gap <= max(scale.sufficient, TARGET * terms) or is_long:
                 return result
         if not is_long:
@@ -298,16 +303,13 @@ def _under_curves(
     # Where none holds, the linear ones alone prove a point, without a program.
     proof = by_rows(rows, hopeless=np.inf if is_long else own_slopes.DOUBTFUL * terms)
     if proof.gap <= scale.sufficient or is_long:
-        evidence = _explained(proof, tangent, rows, bounds, cone.no_multipliers(source))
-        return _or_by_cones(evidence, tangent, rows, source, bounds)
+        return explained(proof, rows)
     if result is None:
         result = by_program()
     # A divergence states f >= 0 as well, and would share the multipliers of bounds though its limit
     # is far: near a minimum they are those of the linear constraints if these prove as much.
     if proof.gap <= scale.small and proof.gap <= 2 * result.gap:
-        evidence = _explained(proof, tangent, rows, bounds, cone.no_multipliers(source))
-        evidence = evidence._replace(gap=np.minimum(proof.gap, result.gap))
-        return _or_by_cones(evidence, tangent, rows, source, bounds)
+        return explained(proof, rows)._replace(gap=np.minimum(proof.gap, result.gap))
     return result
 
 

@@ -74,7 +74,7 @@ class Rows(NamedTuple):
 
 
 Held = Sequence[tuple[Any, NDArray[np.intp]]]
-"""Inequalities of cvxpy, each with the places of its entries that are met exactly, in C order."""
+"""Inequalities of cvxpy, and the places of their entries that hold with equality, in C order."""
 
 
 class Tangents(NamedTuple):

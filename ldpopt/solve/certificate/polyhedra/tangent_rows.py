@@ -25,7 +25,8 @@ from ldpopt.solve.programs.program import stacked
 
 Array = NDArray[np.float64]
 
-# Of constraints with more entries that hold, a cone program finds the multipliers as fast.
+# With more entries that hold, a program for the cones takes less time: for squares of 64 to 1,024
+# single values both take as long where 16 to 24 hold.
 _MOST = 16
 
 
