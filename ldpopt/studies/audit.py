@@ -167,9 +167,9 @@ def audit(
     >>> import secrets
     >>> def coin(value):  # keeps its bit in 3 of 4 cases: ε = log 3
     ...     return value if secrets.randbelow(4) else 1 - value
-    >>> audit(coin, math.log(3), [0, 1], reports=4_000).passed
+    >>> audit(coin, math.log(3), [0, 1], reports=4_000, confidence=0.999_999).passed
     True
-    >>> audit(coin, 0.5, [0, 1], reports=4_000).passed
+    >>> audit(coin, 0.5, [0, 1], reports=4_000, confidence=0.999_999).passed
     False
     """
     if not callable(client):
@@ -597,7 +597,7 @@ def audit_oracle(
     Examples
     --------
     >>> from ldpopt.oracles import GRR
-    >>> result = audit_oracle(GRR(epsilon=1.0, d=8), reports=10_000)
+    >>> result = audit_oracle(GRR(epsilon=1.0, d=8), reports=10_000, confidence=0.999_999)
     >>> result.passed, result.loss, len(result.classes)
     (True, 1.0, 3)
     """
