@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from ldpopt import FrequencyEstimate, Problem, certify, oracles
+from ldpopt import FrequencyEstimate, Problem, certify, datasets, oracles
 from ldpopt.closed_form import norm_sub
 from ldpopt.constraints import (
     Bounds,
@@ -249,6 +249,32 @@ def test_points_of_smooth_sets_are_polished_with_the_signs_of_their_differences(
     assert not bare.is_optimal(1e-13, relative=True)
 
 
+def test_an_order_among_many_zeros_is_polished_in_every_trial():
+    """Its multipliers are not unique: exchanges by their signs go round in circles."""
+    data = datasets.load("emoji").scaled(884_427)
+    groups = data.sets["category"]
+    totals = [data.frequencies[members].sum() for members in groups]
+    moved = data.frequencies * np.exp(0.25 * np.random.default_rng(1).standard_normal(data.d))
+    order = Monotone(np.argsort(-moved, kind="stable"))
+    problem = Problem(LeastSquares(), [NonNegative(), order, GroupTotals(groups, totals)])
+    oracle = oracles.OUE(epsilon=1.0, d=data.d)
+    start = oracle.estimate(oracle.simulate_counts(data.counts, rng=0, trials=5), data.n)
+    solution = problem.solve(start)
+    assert solution.path == "conic"
+    assert np.all(solution.certificate.gap <= 1e-15 * solution.certificate.scale)
+
+
+@pytest.mark.parametrize("distance", [3e-9, 3e-8, 9e-8])
+def test_a_value_next_to_a_bound_is_not_held_there(distance):
+    """Held at 0 its gap would be rounding, but not what its multiplier leaves of the slope."""
+    start = FrequencyEstimate([0.6, 0.3, 0.1 - distance, distance])
+    row = Linear([[1, 0, 0, 0]], upper=[0.7])
+    problem = Problem(LeastSquares(), [NonNegative(), SumsTo(1.0), row])
+    rough = start.frequencies + np.array([-1e-10, 0, 0, 1e-10])
+    polished = polish(problem.at(start), start, Outcome(rough)).frequencies
+    assert_allclose(polished, start.frequencies, rtol=0, atol=1e-16)
+
+
 def test_a_lone_bound_of_differences_is_polished():
     smooth = Smooth(**VARIATIONS["both"])
     problem = Problem(LeastSquares(), [smooth])
@@ -335,7 +361,8 @@ def test_a_step_out_of_a_curved_constraint_is_the_last(steps):
     ball = Custom(lambda f: [cp.norm(f - 1 / D) <= 0.05])
     f = Problem(LeastSquares(), [*SIMPLEX, ball]).solve(FAR_FROM_UNIFORM).frequencies
     assert_allclose(np.linalg.norm(f - 1 / D), 0.05, atol=SOLVER["CLARABEL"])
-    assert len(steps) == 1
+    # One of each way: on the face at hand, and with exchanges.
+    assert len(steps) == 2
     # One that does not hold leaves the others their steps.
     steps.clear()
     far = Custom(lambda f: [cp.norm(f - 1 / D) <= 5.0])
@@ -543,10 +570,13 @@ def test_steep_ends_are_looked_for_without_a_warning():
 def test_a_point_with_an_infinite_loss_is_no_better_though_nearer_to_the_set():
     problem = Problem(KullbackLeibler(), [NonNegative(), SumsTo(1.0)])
     start = FrequencyEstimate([[0.5, 0.5, 0.0]])
-    old = np.array([[0.5, 0.5 + 1e-9, 0.0]])
     # Where the estimate is 0 no value can be.
-    new = np.array([[0.5, 0.25, 0.25]])
-    np.testing.assert_array_equal(polish_module._better_of(problem, start, new, old), old)
+    points = [[0.5, 0.5 + 1e-9, 0.0]], [[0.5, 0.25, 0.25]]
+    both = np.ones(1, dtype=bool)
+    old, new = (
+        polish_module._Candidates.of(problem, start, np.array(point), both) for point in points
+    )
+    np.testing.assert_array_equal(old.or_better(new).points, old.points)
 
 
 @pytest.mark.parametrize("weight", [1e3, 1e8, 1e12])

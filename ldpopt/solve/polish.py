@@ -5,6 +5,10 @@ left of the problem are equations, and a few Newton steps solve them (the idea i
 Banjac, Goulart, Bemporad, Boyd 2020). It is a primal active-set method: a step that would leave the
 set stops at the constraint in its way, which then holds, and a constraint whose multiplier has the
 wrong sign no longer does.
+
+What a solver's point lies next to nearly always holds. This is tried first, without multipliers:
+where many constraints hold, as an order among values of 0, they are not unique, and their signs say
+little about which of them to exchange. Whether it was right is for those of a certificate to say.
 """
 
 from __future__ import annotations
@@ -37,8 +41,10 @@ from ldpopt.solve.programs.units import frequency_unit
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-# Distance at which a constraint of a solver's point may hold.
+# Distance at which a constraint of a solver's point may hold, and at which it is taken to hold:
+# solvers stop some 1e-9 from what holds.
 _NEAR = 1e-5
+_AT = 1e-7
 
 # Part of the largest difference below which one of `Smooth` is taken for 0.
 _FLAT = 1e-4
@@ -79,34 +85,22 @@ def polish(formulation: Formulation, start: FrequencyEstimate, outcome: Outcome)
 
     Losses that are not smooth sums over values, and sets that are not polyhedra in f alone, are
     left as they are. Of ``Smooth`` the signs of the differences at the point are kept, and of
-    ``TopSet`` its smallest member, which makes them rows in f alone. Cost: a few sparse systems of
-    the size of the rows that hold, and two certificates, per trial; what the certificates have in
-    common is compiled once.
+    ``TopSet`` its smallest member, which makes them rows in f alone. Cost per trial: a few
+    sparse systems of the size of the rows that hold and one certificate; where what holds is not
+    next to the point, up to some hundred systems and four certificates. What the certificates have
+    in common is compiled once.
     """
-    loss = formulation.loss
-    if not _has_formulas(loss):
+    if not _has_formulas(formulation.loss):
         return outcome
-    source = RowsOfTrials(formulation, start.d)
     points = outcome.frequencies
-    polished = points.copy()
-    for trial in np.ndindex(points.shape[:-1]):
-        estimate = start[trial]
-        part = _near(formulation, points[trial])
-        # Rows that do not depend on the point are kept for all trials.
-        if part is not formulation:
-            source = RowsOfTrials(part, start.d)
-        model = _Model.of_formulas(loss, estimate)
-        better = _polished(part, estimate, points[trial], model, source)
-        if better is None:
-            continue
-        if not _is_as_feasible(formulation, better, points[trial]):
-            # From far off the steps leave the set where a sum of absolute values did not hold yet.
-            part = _near(formulation, better)
-            of_part = RowsOfTrials(part, start.d)
-            better = _polished(part, estimate, points[trial], model, of_part)
-        if better is not None and _is_as_feasible(formulation, better, points[trial]):
-            polished[trial] = better
-    return replace(outcome, frequencies=_better_of(formulation, start, polished, points))
+    every = np.ones(points.shape[:-1], dtype=np.bool_)
+    at_hand = _candidates(formulation, start, points, every, exchanges=False)
+    # What is wrongly held changes the loss by next to nothing, and shows in the slopes alone.
+    rest = ~(at_hand.is_exact & at_hand.is_explained)
+    searched = _candidates(formulation, start, points, rest, exchanges=True)
+    is_rivalled = rest & (np.isfinite(at_hand.gap) | np.isfinite(searched.gap))
+    left = _Candidates.of(formulation, start, points, is_rivalled)
+    return replace(outcome, frequencies=left.or_better(at_hand).or_better(searched).points)
 
 
 def polished_by_differences(
@@ -168,24 +162,98 @@ def _is_as_feasible(formulation: Formulation, new: Array, old: Array) -> bool:
     return bool(formulation.violation(new) <= allowed)
 
 
-def _better_of(formulation: Formulation, start: FrequencyEstimate, new: Array, old: Array) -> Array:
-    """Return for each trial the point with the smaller gap, the old one if they are equal.
+class _Candidates(NamedTuple):
+    """Points of all trials, some of them with a proof.
 
-    Outside the set a gap may be 0, as the loss may be below the minimum there: a point whose gap is
-    rounding is better if it is nearer to the set.
+    Attributes
+    ----------
+    points
+        Shape (..., d).
+    gap, scale, violation
+        Of the certificates, shape (...); infinite where a point has none.
+    is_explained
+        Whether multipliers of the right signs explain all slopes, to rounding.
     """
-    changed = np.any(new != old, axis=-1)
-    if not changed.any():
-        return old
-    after = certify(formulation, start[changed], new[changed])
-    before = certify(formulation, start[changed], old[changed])
-    # An infinite gap is none, whatever it is relative to.
-    is_exact = np.isfinite(after.gap) & (after.gap <= _BITS * after.scale)
-    is_exact &= after.violation < before.violation
-    result = old.copy()
-    is_better = is_exact | (after.gap < before.gap)
-    result[changed] = np.where(is_better[:, None], new[changed], old[changed])
-    return result
+
+    points: Array
+    gap: Array
+    scale: Array
+    violation: Array
+    is_explained: Mask
+
+    @classmethod
+    def of(
+        cls, formulation: Formulation, start: FrequencyEstimate, points: Array, which: Mask
+    ) -> _Candidates:
+        """Return points with certificates of some trials."""
+        gap = np.full(points.shape[:-1], np.inf)
+        scale = gap.copy()
+        violation = gap.copy()
+        is_explained = np.zeros(gap.shape, dtype=np.bool_)
+        if which.any():
+            estimate = start[which]
+            proof = certify(formulation, estimate, points[which])
+            gap[which] = proof.gap
+            scale[which] = proof.scale
+            violation[which] = proof.violation
+            slopes = np.abs(formulation.loss.gradient(points[which], estimate))
+            steepest = np.max(slopes, axis=-1, where=np.isfinite(slopes), initial=0.0)
+            is_explained[which] = proof.stationarity <= _SIGN * steepest
+        return cls(points, gap, scale, violation, is_explained)
+
+    @property
+    def is_exact(self) -> Mask:
+        """Whether the gap is rounding. An infinite one is none, whatever it is relative to."""
+        return np.isfinite(self.gap) & (self.gap <= _BITS * self.scale)
+
+    def or_better(self, others: _Candidates) -> _Candidates:
+        """Return for each trial the point with the smaller gap, this one if they are equal.
+
+        Outside the set a gap may be 0, as the loss may be below the minimum there: a point whose
+        gap is rounding is better if it is nearer to the set.
+        """
+        is_better = others.is_exact & (others.violation < self.violation)
+        is_better |= others.gap < self.gap
+        points = np.where(is_better[..., None], others.points, self.points)
+        proofs = (
+            np.where(is_better, better, former)
+            for former, better in zip(self[1:], others[1:], strict=True)
+        )
+        return _Candidates(points, *proofs)
+
+
+def _candidates(
+    formulation: Formulation,
+    start: FrequencyEstimate,
+    points: Array,
+    which: Mask,
+    *,
+    exchanges: bool,
+) -> _Candidates:
+    """Return the points of some trials polished, and certified where they are new.
+
+    Cost: as ``_polished`` and a certificate, per trial.
+    """
+    loss = formulation.loss
+    source = RowsOfTrials(formulation, start.d)
+    polished = points.copy()
+    for trial in map(tuple, np.argwhere(which)):
+        estimate = start[trial]
+        point = points[trial]
+        part = _near(formulation, point)
+        # Rows that do not depend on the point are kept for all trials.
+        if part is not formulation:
+            source = RowsOfTrials(part, start.d)
+        model = _Model.of_formulas(loss, estimate)
+        better = _polished(part, estimate, point, model, source, exchanges=exchanges)
+        if exchanges and better is not None and not _is_as_feasible(formulation, better, point):
+            # From far off the steps leave the set where a sum of absolute values did not hold yet.
+            part = _near(formulation, better)
+            of_part = RowsOfTrials(part, start.d)
+            better = _polished(part, estimate, point, model, of_part)
+        if better is not None and _is_as_feasible(formulation, better, point):
+            polished[trial] = better
+    return _Candidates.of(formulation, start, polished, np.any(polished != points, axis=-1))
 
 
 class _Model(NamedTuple):
@@ -262,11 +330,15 @@ def _polished(
     model: _Model,
     source: RowsOfTrials,
     together: float = _TOGETHER,
+    *,
+    exchanges: bool = True,
 ) -> Array | None:
     """Return the minimiser near a point, or None if the steps do not settle.
 
     None is returned as soon as a step leads out of a curved constraint: then this one holds.
-    Constraints in the way within the share ``together`` of a step are added together.
+    Constraints in the way within the share ``together`` of a step are added together. Without
+    ``exchanges`` those hold that the point lies next to, and None is returned where another one is
+    in the way.
     """
     rows = source.of(formulation.loss, estimate)
     if rows.system.matrix.shape[1] > len(point):
@@ -275,7 +347,10 @@ def _polished(
     f = np.clip(point, bounds.lower, bounds.upper)
     steep = _steep_ends(model, f, bounds)
     f = np.where(steep & (f == bounds.lower), bounds.lower + _STILL * frequency_unit(f), f)
-    face = _face_of(model, f, rows, bounds, steep)
+    if exchanges:
+        face = _face_of(model, f, rows, bounds, steep)
+    else:
+        face = _face_at_hand(f, rows, bounds, steep)
     near = _NEAR * frequency_unit(f)
     for _ in range(_MAX_STEPS):
         f = face.holding(f, bounds)
@@ -294,9 +369,11 @@ def _polished(
             return None
         # A step of rounding may point out of the set, and then nothing is in its way.
         if length < 1 and not still:
+            if not exchanges:
+                return None
             _add(face, blocking, rows)
             continue
-        if still and not _drop(face, multipliers, residual, rows):
+        if still and not (exchanges and _drop(face, multipliers, residual, rows)):
             return face.holding(f, bounds)
     # Tiny values that rows tie to each other may meet slowly, and prove as much before they do.
     return face.holding(f, bounds) if is_small else None
@@ -322,6 +399,18 @@ def _steep_ends(model: _Model, f: Array, bounds: Box) -> Mask:
     with np.errstate(divide="ignore", invalid="ignore"):
         slope = model.slope(np.where(np.isfinite(bounds.lower), bounds.lower, f))
     return np.isneginf(slope) & (bounds.lower < bounds.upper)
+
+
+def _face_at_hand(f: Array, rows: Rows, bounds: Box, steep: Mask) -> _Face:
+    """Return the constraints that a point lies next to, but for bounds that are ``steep``."""
+    system = rows.system
+    at = _AT * frequency_unit(f)
+    low = (f - bounds.lower <= at) & ~steep
+    high = (bounds.upper - f <= at) & ~low
+    at_lower, at_upper = rows_at_bounds(f, system, _AT)
+    equal = system.lower == system.upper
+    ends = np.where(at_lower | equal, system.lower, system.upper)
+    return _Face(equal | at_lower | at_upper, ends, low, high)
 
 
 def _face_of(model: _Model, f: Array, rows: Rows, bounds: Box, steep: Mask) -> _Face:

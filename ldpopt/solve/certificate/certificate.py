@@ -65,7 +65,10 @@ Elsewhere = Callable[[], Array | None]
 
 
 class Multipliers(NamedTuple):
-    """Fields of a ``Certificate`` that are computed when one of them is read first."""
+    """Fields of a ``Certificate`` that are computed when one of them is read first.
+
+    Those by name are computed by ``find_duals``: of cvxpy's constraints they need a program.
+    """
 
     stationarity: Array
     complementarity: Array
@@ -73,7 +76,7 @@ class Multipliers(NamedTuple):
     bound_multipliers: Array
     row_multipliers: Array
     active: NDArray[np.bool_]
-    duals: Any
+    find_duals: Callable[[], Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +135,10 @@ class Certificate:
     def _multipliers(self) -> Multipliers:
         return Multipliers(*map(locked, self.find_multipliers()))
 
+    @cached_property
+    def _duals(self) -> Any:
+        return locked(self._multipliers.find_duals())
+
     @property
     def stationarity(self) -> Array:
         """Largest component of the Lagrangian's gradient at the point that no multiplier explains.
@@ -187,10 +194,10 @@ class Certificate:
         Cvxpy's constraints have what cvxpy calls the dual value, which is positive where an upper
         bound holds. A name that occurs again gets a number: "Linear 2".
         """
-        duals = self._multipliers.duals
         # Locked here, where they are read: what is kept can be copied and sent. A composition has
         # an array of them, one per trial.
-        return MappingProxyType(duals) if isinstance(duals, dict) else _LOCKED(duals)
+        by_name = self._duals
+        return MappingProxyType(by_name) if isinstance(by_name, dict) else _LOCKED(by_name)
 
     def is_optimal(self, tol: float = 1e-9, *, relative: bool = False) -> bool:
         """Return whether gap <= tol and violation <= tol in every trial.
@@ -293,8 +300,19 @@ def _scales_of_trials(parts: Sequence[Certificate], shape: tuple[int, ...]) -> A
 
 
 def _multipliers_of_trials(parts: Sequence[Certificate], shape: tuple[int, ...]) -> Multipliers:
-    columns = zip(*(part.find_multipliers() for part in parts), strict=True)
-    return Multipliers(*(np.reshape(column, (*shape, *np.shape(column[0]))) for column in columns))
+    fields = zip(*(part.find_multipliers() for part in parts), strict=True)
+    return Multipliers(*(_field_of_trials(field, shape) for field in fields))
+
+
+def _field_of_trials(field: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    """Return a field of ``Multipliers`` of all trials: an array, or a function that returns it."""
+    if callable(field[0]):
+        return partial(_duals_of_trials, field, shape)
+    return np.reshape(field, (*shape, *np.shape(field[0])))
+
+
+def _duals_of_trials(find: Sequence[Callable[[], Any]], shape: tuple[int, ...]) -> Any:
+    return np.reshape([find_duals() for find_duals in find], shape)
 
 
 @overload
@@ -507,7 +525,7 @@ def _multipliers(
         explanation.bound_multipliers,
         explanation.row_multipliers,
         active=(point - region.lower <= box.NEAR) | (region.upper - point <= box.NEAR),
-        duals=duals.by_name(problem, start, explanation),
+        find_duals=partial(duals.by_name, problem, start, explanation),
     )
 
 
