@@ -5,12 +5,14 @@ Nothing here asserts a speed.
 
 import json
 import os
+import re
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from experiments.bench import __main__ as command
-from experiments.bench import peers, readme, store, suite
+from experiments.bench import closed_forms, peers, readme, store, suite
 from experiments.bench.limit import within
 from experiments.bench.peer_worker import LIBRARIES
 from experiments.bench.row import Row
@@ -96,6 +98,15 @@ def test_verdict(changes, met):
 def test_target_without_reference_is_refused():
     with pytest.raises(ValueError, match="no reference"):
         _ = row(against_seconds=None, target=1.0).met
+
+
+def test_every_closed_form_is_measured_on_a_problem_of_its_own():
+    """A constraint that is left out would make the row of another problem."""
+    names = [name for name, *_ in closed_forms._problems(2_000, np.random.default_rng(0))]
+    assert len(set(names)) == len(names)
+    assert {"Margins", "HierarchyTotals", "Monotone", "Unimodal"} <= {
+        kind for name in names for kind in re.findall(r"[A-Z]\w+", name)
+    }
 
 
 def test_every_row_survives_the_file(tmp_path):

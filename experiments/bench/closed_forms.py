@@ -19,6 +19,7 @@ from ldpopt.constraints import (
     Constraint,
     GroupTotals,
     Hierarchy,
+    HierarchyTotals,
     Linear,
     Margins,
     Monotone,
@@ -143,15 +144,25 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
     ranks = np.arange(d)
     # Half of the values, in groups that are scattered over the domain.
     grouped = rng.permutation(d)[: d // 2]
+    zipf = populations.zipf(d)
+    # As near to a square as it divides.
+    rows = next(k for k in range(int(d**0.5), 0, -1) if d % k == 0)
+    cells = zipf.reshape(rows, d // rows)
+    margins: list[Constraint] = [Margins(cells.shape, k, cells.sum(axis=1 - k)) for k in (0, 1)]
+    # Ten categories of ten groups each, of which every third has a known total too.
+    parts_of_ten = np.arange(100)
+    of_thirds = np.where(parts_of_ten % 3 == 0, 0.004, np.nan)
+    census = HierarchyTotals([ranks * 100 // d, parts_of_ten // 10], [of_thirds, np.full(10, 0.1)])
     instances: dict[type[Constraint], Constraint] = {
         NonNegative: NonNegative(),
         SumsTo: SumsTo(1.0),
-        Monotone: Monotone(ranks),
-        Unimodal: Unimodal(d // 3),
         GroupTotals: GroupTotals(np.array_split(grouped, 100), np.full(100, 0.005)),
+        HierarchyTotals: census,
+        Margins: margins[0],
         AtMost: AtMost(max(d // 1000, 1)),
         Hierarchy: Hierarchy((ranks - 1) // 16, total=1.0),
     }
+    order = list(instances)
 
     def of(loss: type[Loss]) -> Loss:
         return WeightedLeastSquares(weights) if loss is WeightedLeastSquares else loss()
@@ -159,9 +170,16 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
     table = []
     for loss, kinds in closed_forms.CLOSED_FORMS:
         # Always in one order, by which the row is found again.
-        where = [constraint for kind, constraint in instances.items() if kind in kinds]
+        where = [instances[kind] for kind in sorted(kinds, key=order.index)]
         table.append((of(loss), where))
     simplex: list[Constraint] = [NonNegative(), SumsTo(1.0)]
+    mode = Unimodal(d // 3)
+    # Orders are pooled before any form: they are in no list of them.
+    for ordered in (Monotone(ranks), mode):
+        for where in ([], [simplex[0]], [simplex[1]], simplex):
+            table.append((LeastSquares(), [*where, ordered]))
+        for where in ([], [simplex[0]]):
+            table.append((WeightedLeastSquares(weights), [*where, ordered]))
     children = ranks[1:]
     halves = np.stack([(children - 1) // 2, children], axis=1)
     # In random order: pairs sorted from the root down would be the easy case.
@@ -173,7 +191,6 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
     chain = Monotone(ranks)
     # Of each value its own, so that blocks depend on the multiplier.
     caps = Bounds(0.0, rng.uniform(2.0, 100.0, d) / d)
-    zipf = populations.zipf(d)
     near = Near(zipf, 0.05, norm=2)
     deviations = Near(zipf, 0.3, norm=1)
     priced = Near(zipf, 0.3, norm=1, weights=weights)
@@ -186,10 +203,6 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
     fours = ranks[: d // 4 * 4].reshape(-1, 4)
     crossing = Monotone(np.concatenate([fours[:, [i, j]] for i in (0, 1) for j in (2, 3)]))
     parts = GroupTotals(np.array_split(rng.permutation(d), 1_000), np.full(1_000, 0.001))
-    # As near to a square as it divides.
-    rows = next(k for k in range(int(d**0.5), 0, -1) if d % k == 0)
-    cells = zipf.reshape(rows, d // rows)
-    margins: list[Constraint] = [Margins(cells.shape, k, cells.sum(axis=1 - k)) for k in (0, 1)]
     more: list[tuple[str, Loss, list[Constraint]]] = [
         ("capped simplex by one root", LeastSquares(), [Bounds(0.0, 100.0 / d), SumsTo(1.0)]),
         ("weighted simplex by one root", WeightedLeastSquares(weights), simplex),
@@ -197,7 +210,7 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
         ("simplex with a binary tree's order", LeastSquares(), [shuffled, *simplex]),
         ("simplex with a random tree's order", LeastSquares(), [attached, *simplex]),
         ("binomial likelihood under a chain, pooled first", BinomialMLE(), [chain, *simplex]),
-        ("weighted MLE under a mode, pooled first", GaussianMLE(), [Unimodal(d // 3), *simplex]),
+        ("weighted MLE under a mode, pooled first", GaussianMLE(), [mode, *simplex]),
         ("chain, caps and total, pooled in the root", LeastSquares(), [chain, caps, SumsTo(1.0)]),
         ("binomial likelihood, caps, a root per group", BinomialMLE(), [parts, caps]),
         ("2-norm ball around a reference, simplex", LeastSquares(), [near, *simplex]),
