@@ -250,7 +250,7 @@ def test_points_of_smooth_sets_are_polished_with_the_signs_of_their_differences(
 
 
 def test_an_order_among_many_zeros_is_polished_in_every_trial():
-    """Its multipliers are not unique: exchanges by their signs go round in circles."""
+    """Its multipliers are not unique: a search by their signs goes round in circles."""
     data = datasets.load("emoji").scaled(884_427)
     groups = data.sets["category"]
     totals = [data.frequencies[members].sum() for members in groups]
@@ -262,6 +262,20 @@ def test_an_order_among_many_zeros_is_polished_in_every_trial():
     solution = problem.solve(start)
     assert solution.path == "conic"
     assert np.all(solution.certificate.gap <= 1e-15 * solution.certificate.scale)
+
+
+def test_what_a_rough_point_is_not_next_to_holds_once_it_is_in_the_way(monkeypatch):
+    """Cone programs of likelihoods end a millionth from what holds: multipliers take longer."""
+    monkeypatch.setattr(polish_module, "_face_of", None)
+    raw = collected()
+    groups = GroupTotals([[0, 3, 6], [1, 2, 4, 5]], [0.4, 0.6])
+    problem = Problem(BinomialMLE(), [NonNegative(), Monotone([6, 5]), groups])
+    minimum = problem.solve(raw, path="conic", accuracy="high").frequencies
+    assert_allclose(minimum[6], minimum[5], rtol=0, atol=1e-6)
+    # In the set and in both groups, and 1e-5 from equality.
+    rough = minimum + 1e-5 * np.array([1, 1, 0, -1, 0, -1, 0])
+    polished = polish(problem.at(raw), raw, Outcome(rough)).frequencies
+    assert certify(problem, raw, polished).is_optimal(1e-15, relative=True)
 
 
 @pytest.mark.parametrize("distance", [3e-9, 3e-8, 9e-8])
@@ -361,7 +375,7 @@ def test_a_step_out_of_a_curved_constraint_is_the_last(steps):
     ball = Custom(lambda f: [cp.norm(f - 1 / D) <= 0.05])
     f = Problem(LeastSquares(), [*SIMPLEX, ball]).solve(FAR_FROM_UNIFORM).frequencies
     assert_allclose(np.linalg.norm(f - 1 / D), 0.05, atol=SOLVER["CLARABEL"])
-    # One of each way: on the face at hand, and with exchanges.
+    # One of each way: with what is next to the point, and with what multipliers say.
     assert len(steps) == 2
     # One that does not hold leaves the others their steps.
     steps.clear()

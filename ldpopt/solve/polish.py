@@ -6,9 +6,10 @@ Banjac, Goulart, Bemporad, Boyd 2020). It is a primal active-set method: a step 
 set stops at the constraint in its way, which then holds, and a constraint whose multiplier has the
 wrong sign no longer does.
 
-What a solver's point lies next to nearly always holds. This is tried first, without multipliers:
-where many constraints hold, as an order among values of 0, they are not unique, and their signs say
-little about which of them to exchange. Whether it was right is for those of a certificate to say.
+What a solver's point lies next to nearly always holds, and so does what is in the way from there.
+This is tried first, without multipliers: where many constraints hold, as an order among values of
+0, they are not unique, and their signs say little about which of them to let go. Whether none had
+to go is for the multipliers of a certificate to say.
 """
 
 from __future__ import annotations
@@ -94,10 +95,10 @@ def polish(formulation: Formulation, start: FrequencyEstimate, outcome: Outcome)
         return outcome
     points = outcome.frequencies
     every = np.ones(points.shape[:-1], dtype=np.bool_)
-    at_hand = _candidates(formulation, start, points, every, exchanges=False)
+    at_hand = _candidates(formulation, start, points, every, drops=False)
     # What is wrongly held changes the loss by next to nothing, and shows in the slopes alone.
     rest = ~(at_hand.is_exact & at_hand.is_explained)
-    searched = _candidates(formulation, start, points, rest, exchanges=True)
+    searched = _candidates(formulation, start, points, rest, drops=True)
     is_rivalled = rest & (np.isfinite(at_hand.gap) | np.isfinite(searched.gap))
     left = _Candidates.of(formulation, start, points, is_rivalled)
     return replace(outcome, frequencies=left.or_better(at_hand).or_better(searched).points)
@@ -228,11 +229,11 @@ def _candidates(
     points: Array,
     which: Mask,
     *,
-    exchanges: bool,
+    drops: bool,
 ) -> _Candidates:
     """Return the points of some trials polished, and certified where they are new.
 
-    Cost: as ``_polished`` and a certificate, per trial.
+    ``drops`` is that of ``_polished``.
     """
     loss = formulation.loss
     source = RowsOfTrials(formulation, start.d)
@@ -245,8 +246,8 @@ def _candidates(
         if part is not formulation:
             source = RowsOfTrials(part, start.d)
         model = _Model.of_formulas(loss, estimate)
-        better = _polished(part, estimate, point, model, source, exchanges=exchanges)
-        if exchanges and better is not None and not _is_as_feasible(formulation, better, point):
+        better = _polished(part, estimate, point, model, source, drops=drops)
+        if drops and better is not None and not _is_as_feasible(formulation, better, point):
             # From far off the steps leave the set where a sum of absolute values did not hold yet.
             part = _near(formulation, better)
             of_part = RowsOfTrials(part, start.d)
@@ -331,14 +332,14 @@ def _polished(
     source: RowsOfTrials,
     together: float = _TOGETHER,
     *,
-    exchanges: bool = True,
+    drops: bool = True,
 ) -> Array | None:
     """Return the minimiser near a point, or None if the steps do not settle.
 
     None is returned as soon as a step leads out of a curved constraint: then this one holds.
     Constraints in the way within the share ``together`` of a step are added together. Without
-    ``exchanges`` those hold that the point lies next to, and None is returned where another one is
-    in the way.
+    ``drops`` those hold that the point lies next to, whatever their multipliers, and none that
+    holds is let go.
     """
     rows = source.of(formulation.loss, estimate)
     if rows.system.matrix.shape[1] > len(point):
@@ -347,7 +348,7 @@ def _polished(
     f = np.clip(point, bounds.lower, bounds.upper)
     steep = _steep_ends(model, f, bounds)
     f = np.where(steep & (f == bounds.lower), bounds.lower + _STILL * frequency_unit(f), f)
-    if exchanges:
+    if drops:
         face = _face_of(model, f, rows, bounds, steep)
     else:
         face = _face_at_hand(f, rows, bounds, steep)
@@ -369,11 +370,9 @@ def _polished(
             return None
         # A step of rounding may point out of the set, and then nothing is in its way.
         if length < 1 and not still:
-            if not exchanges:
-                return None
             _add(face, blocking, rows)
             continue
-        if still and not (exchanges and _drop(face, multipliers, residual, rows)):
+        if still and not (drops and _drop(face, multipliers, residual, rows)):
             return face.holding(f, bounds)
     # Tiny values that rows tie to each other may meet slowly, and prove as much before they do.
     return face.holding(f, bounds) if is_small else None
