@@ -289,6 +289,17 @@ def test_a_value_next_to_a_bound_is_not_held_there(distance):
     assert_allclose(polished, start.frequencies, rtol=0, atol=1e-16)
 
 
+@pytest.mark.parametrize("distance", [3e-9, 3e-8, 9e-8])
+def test_a_value_next_to_a_cap_is_not_held_there(distance):
+    """Its slope, away from the cap, could be that of a multiplier of the bound far below."""
+    start = FrequencyEstimate([0.5, 0.3, 0.2])
+    caps = Bounds(0.0, [1.0, 1.0, 0.2 + distance])
+    problem = Problem(LeastSquares(), [caps, SumsTo(1.0), Linear([[1, 0, 0]], upper=[0.7])])
+    rough = start.frequencies + np.array([-1e-10, 0, 1e-10])
+    polished = polish(problem.at(start), start, Outcome(rough)).frequencies
+    assert_allclose(polished, start.frequencies, rtol=0, atol=1e-16)
+
+
 def test_a_lone_bound_of_differences_is_polished():
     smooth = Smooth(**VARIATIONS["both"])
     problem = Problem(LeastSquares(), [smooth])

@@ -173,7 +173,8 @@ class _Candidates(NamedTuple):
     gap, scale, violation
         Of the certificates, shape (...); infinite where a point has none.
     is_explained
-        Whether multipliers of the right signs explain all slopes, to rounding.
+        Whether multipliers of the right signs explain all slopes, to rounding, and only those of
+        constraints that hold with equality.
     """
 
     points: Array
@@ -199,7 +200,10 @@ class _Candidates(NamedTuple):
             violation[which] = proof.violation
             slopes = np.abs(formulation.loss.gradient(points[which], estimate))
             steepest = np.max(slopes, axis=-1, where=np.isfinite(slopes), initial=0.0)
-            is_explained[which] = proof.stationarity <= _SIGN * steepest
+            largest = np.max(np.abs(points[which]), axis=-1)
+            is_explained[which] = (proof.stationarity <= _SIGN * steepest) & (
+                proof.complementarity <= _SIGN * steepest * largest
+            )
         return cls(points, gap, scale, violation, is_explained)
 
     @property
