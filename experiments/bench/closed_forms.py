@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.bench import populations
 from experiments.bench.row import COPY, PASS, Row
@@ -38,6 +39,9 @@ from ldpopt.losses import (
     WeightedLeastSquares,
 )
 from ldpopt.solve.paths import closed_forms
+
+Array = NDArray[np.float64]
+Named = tuple[str, Loss, list[Constraint]]
 
 TARGET = 4.0
 SECONDS = 0.5  # for every closed form on 10^6 values
@@ -138,48 +142,75 @@ def _proved(problem: Problem, estimate: FrequencyEstimate, proofs: list[float]) 
     return solution
 
 
-def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Constraint]]]:
+def _problems(d: int, rng: np.random.Generator) -> list[Named]:
     """Return every registered closed form, with more shapes and losses for the general ones."""
     weights = rng.uniform(0.5, 2.0, d)
+    # By loss and constraints: several forms share a name.
+    named = [
+        (f"{type(loss).__name__}, {', '.join(map(repr, where)) or 'no constraints'}", loss, where)
+        for loss, where in (*_registered(d, weights, rng), *_under_orders(d, weights))
+    ]
+    return named + _further(d, weights, rng)
+
+
+def _registered(
+    d: int, weights: Array, rng: np.random.Generator
+) -> list[tuple[Loss, list[Constraint]]]:
+    """Return a problem of every registered closed form."""
     ranks = np.arange(d)
     # Half of the values, in groups that are scattered over the domain.
     grouped = rng.permutation(d)[: d // 2]
-    zipf = populations.zipf(d)
-    # As near to a square as it divides.
-    rows = next(k for k in range(int(d**0.5), 0, -1) if d % k == 0)
-    cells = zipf.reshape(rows, d // rows)
-    margins: list[Constraint] = [Margins(cells.shape, k, cells.sum(axis=1 - k)) for k in (0, 1)]
     # Ten categories of ten groups each, of which every third has a known total too.
-    parts_of_ten = np.arange(100)
-    of_thirds = np.where(parts_of_ten % 3 == 0, 0.004, np.nan)
-    census = HierarchyTotals([ranks * 100 // d, parts_of_ten // 10], [of_thirds, np.full(10, 0.1)])
+    groups = np.arange(100)
+    of_groups = np.where(groups % 3 == 0, 0.004, np.nan)
     instances: dict[type[Constraint], Constraint] = {
         NonNegative: NonNegative(),
         SumsTo: SumsTo(1.0),
         GroupTotals: GroupTotals(np.array_split(grouped, 100), np.full(100, 0.005)),
-        HierarchyTotals: census,
-        Margins: margins[0],
+        HierarchyTotals: HierarchyTotals(
+            [ranks * 100 // d, groups // 10], [of_groups, np.full(10, 0.1)]
+        ),
+        Margins: _margins(d)[0],
         AtMost: AtMost(max(d // 1000, 1)),
         Hierarchy: Hierarchy((ranks - 1) // 16, total=1.0),
     }
+    # Always in one order, by which the row is found again.
     order = list(instances)
 
     def of(loss: type[Loss]) -> Loss:
         return WeightedLeastSquares(weights) if loss is WeightedLeastSquares else loss()
 
-    table = []
-    for loss, kinds in closed_forms.CLOSED_FORMS:
-        # Always in one order, by which the row is found again.
-        where = [instances[kind] for kind in sorted(kinds, key=order.index)]
-        table.append((of(loss), where))
+    return [
+        (of(loss), [instances[kind] for kind in sorted(kinds, key=order.index)])
+        for loss, kinds in closed_forms.CLOSED_FORMS
+    ]
+
+
+def _under_orders(d: int, weights: Array) -> list[tuple[Loss, list[Constraint]]]:
+    """Return problems whose order is pooled before a form is looked up: no list has them."""
+    bounds = NonNegative()
+    total = SumsTo(1.0)
+    table: list[tuple[Loss, list[Constraint]]] = []
+    for order in (Monotone(np.arange(d)), Unimodal(d // 3)):
+        for where in ([], [bounds], [total], [bounds, total]):
+            table.append((LeastSquares(), [*where, order]))
+        for where in ([], [bounds]):
+            table.append((WeightedLeastSquares(weights), [*where, order]))
+    return table
+
+
+def _margins(d: int) -> list[Constraint]:
+    """Return both margins of a table of d frequencies, as near to a square as d divides."""
+    rows = next(k for k in range(int(d**0.5), 0, -1) if d % k == 0)
+    cells = populations.zipf(d).reshape(rows, d // rows)
+    return [Margins(cells.shape, k, cells.sum(axis=1 - k)) for k in (0, 1)]
+
+
+def _further(d: int, weights: Array, rng: np.random.Generator) -> list[Named]:
+    """Return further shapes and losses of the general forms."""
+    ranks = np.arange(d)
+    zipf = populations.zipf(d)
     simplex: list[Constraint] = [NonNegative(), SumsTo(1.0)]
-    mode = Unimodal(d // 3)
-    # Orders are pooled before any form: they are in no list of them.
-    for ordered in (Monotone(ranks), mode):
-        for where in ([], [simplex[0]], [simplex[1]], simplex):
-            table.append((LeastSquares(), [*where, ordered]))
-        for where in ([], [simplex[0]]):
-            table.append((WeightedLeastSquares(weights), [*where, ordered]))
     children = ranks[1:]
     halves = np.stack([(children - 1) // 2, children], axis=1)
     # In random order: pairs sorted from the root down would be the easy case.
@@ -189,6 +220,7 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
     attached = Monotone(np.stack([parents, children], axis=1))
     binary = Hierarchy((ranks - 1) // 2, total=1.0)
     chain = Monotone(ranks)
+    mode = Unimodal(d // 3)
     # Of each value its own, so that blocks depend on the multiplier.
     caps = Bounds(0.0, rng.uniform(2.0, 100.0, d) / d)
     near = Near(zipf, 0.05, norm=2)
@@ -203,7 +235,7 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
     fours = ranks[: d // 4 * 4].reshape(-1, 4)
     crossing = Monotone(np.concatenate([fours[:, [i, j]] for i in (0, 1) for j in (2, 3)]))
     parts = GroupTotals(np.array_split(rng.permutation(d), 1_000), np.full(1_000, 0.001))
-    more: list[tuple[str, Loss, list[Constraint]]] = [
+    return [
         ("capped simplex by one root", LeastSquares(), [Bounds(0.0, 100.0 / d), SumsTo(1.0)]),
         ("weighted simplex by one root", WeightedLeastSquares(weights), simplex),
         ("binomial likelihood by one root", BinomialMLE(), simplex),
@@ -222,16 +254,10 @@ def _problems(d: int, rng: np.random.Generator) -> list[tuple[str, Loss, list[Co
         ("one row, simplex, weighted MLE", GaussianMLE(), [row, *simplex]),
         ("one row, simplex, binomial likelihood", BinomialMLE(), [row, *simplex]),
         ("interleaved pairs, a partial order", LeastSquares(), [crossing, *simplex]),
-        ("both margins of a table", LeastSquares(), margins),
+        ("both margins of a table", LeastSquares(), _margins(d)),
         ("binary hierarchy", LeastSquares(), [binary]),
         ("binary hierarchy, non-negative", LeastSquares(), [binary, NonNegative()]),
     ]
-    # By loss and constraints: several forms share a name.
-    named = [
-        (f"{type(loss).__name__}, {', '.join(map(repr, where)) or 'no constraints'}", loss, where)
-        for loss, where in table
-    ]
-    return named + more
 
 
 def _levels(tree: Hierarchy, sigma: float, rng: np.random.Generator) -> FrequencyEstimate:

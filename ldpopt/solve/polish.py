@@ -86,22 +86,22 @@ def polish(formulation: Formulation, start: FrequencyEstimate, outcome: Outcome)
 
     Losses that are not smooth sums over values, and sets that are not polyhedra in f alone, are
     left as they are. Of ``Smooth`` the signs of the differences at the point are kept, and of
-    ``TopSet`` its smallest member, which makes them rows in f alone. Cost per trial: a few
-    sparse systems of the size of the rows that hold and one certificate; where what holds is not
-    next to the point, up to some hundred systems and four certificates. What the certificates have
-    in common is compiled once.
+    ``TopSet`` its smallest member, which makes them rows in f alone. Cost per trial: a few sparse
+    systems of the size of the rows that hold, and one certificate. Where the point does not show
+    which constraints hold, it is up to a hundred systems and three certificates. What certificates
+    have in common is compiled once.
     """
     if not _has_formulas(formulation.loss):
         return outcome
     points = outcome.frequencies
     every = np.ones(points.shape[:-1], dtype=np.bool_)
     at_hand = _candidates(formulation, start, points, every, drops=False)
-    # What is wrongly held changes the loss by next to nothing, and shows in the slopes alone.
+    # A constraint that is held wrongly hardly changes the loss: only slopes show it.
     rest = ~(at_hand.is_exact & at_hand.is_explained)
     searched = _candidates(formulation, start, points, rest, drops=True)
     is_rivalled = rest & (np.isfinite(at_hand.gap) | np.isfinite(searched.gap))
-    left = _Candidates.of(formulation, start, points, is_rivalled)
-    return replace(outcome, frequencies=left.or_better(at_hand).or_better(searched).points)
+    as_it_was = _Candidates.of(formulation, start, points, is_rivalled)
+    return replace(outcome, frequencies=as_it_was.or_better(at_hand).or_better(searched).points)
 
 
 def polished_by_differences(
