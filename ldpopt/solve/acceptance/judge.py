@@ -29,10 +29,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpopt.adjustable import is_from_outside
 from ldpopt.constraints import Constraint
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve import feasibility
 from ldpopt.solve.acceptance.margin_gap import margin_gap
+from ldpopt.solve.acceptance.order_gap import order_gap
 from ldpopt.solve.acceptance.quick_gap import (
     is_outside_domain,
     of_bounds,
@@ -131,6 +133,8 @@ def judge(
 
 def _violation(formulation: Formulation, point: Array, measured: Sequence[Measured]) -> Array:
     """Return the largest violation of a constraint, given those of some of them."""
+    # A class of the user's measures it in a way of its own.
+    measured = [one for one in measured if not is_from_outside(type(one.constraint))]
     if not measured:
         return formulation.violation(point)
     looked_at = {id(one.constraint) for one in measured}
@@ -196,7 +200,8 @@ def _quick_bound(
     quick = None
     # Of kinks that several values share ``box`` knows more slopes than the others.
     on_box = box.applies(formulation, start.d)
-    for of_slopes in (variation_gap,) if on_box else (vertex_gap, slope_gap, margin_gap):
+    others = (vertex_gap, order_gap, slope_gap, margin_gap)
+    for of_slopes in (variation_gap,) if on_box else others:
         quick = of_slopes(formulation, start, point) or quick
         if quick is not None and _is_small(quick, tolerance):
             break

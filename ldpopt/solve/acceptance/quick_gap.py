@@ -26,7 +26,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpopt.adjustable import is_from_outside
 from ldpopt.constraints import Constraint
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.losses import Loss
@@ -164,20 +163,25 @@ def of_total(formulation: Formulation, region: Region, size: Array) -> list[Meas
 
 def totals_alone(formulation: Formulation, d: int) -> list[Constraint]:
     """Return the constraints that state the total and no bounds, which may be violated as well."""
-    stated = [one for one in _of_this_package(formulation) if one.total(d) is not None]
+    stated = [one for one in formulation.constraints if one.total(d) is not None]
     return [one for one in stated if one.box(d) is None]
 
 
 def of_bounds(formulation: Formulation, region: Region, outside: Array) -> list[Measured]:
     """Return for all bounds of a region what is known of their intersection, shape (...)."""
     d = len(region.lower)
-    others = [one for one in _of_this_package(formulation) if one not in region.tied]
+    others = [one for one in formulation.constraints if one not in region.tied]
     return [Measured(one, outside) for one in others if one.total(d) is None]
 
 
-def _of_this_package(formulation: Formulation) -> list[Constraint]:
-    """Return the constraints whose violation is known: others measure it in ways of their own."""
-    return [one for one in formulation.constraints if not is_from_outside(type(one))]
+def of_orders(region: Region, rises: Array) -> list[Measured]:
+    """Return that orders are not violated where no value exceeds the one above it, (...).
+
+    Where one does the violation is left to them: they may state more pairs than a forest has.
+    """
+    if rises.any():
+        return []
+    return [Measured(one, rises) for one in region.tied]
 
 
 def has_zeros(region: Region) -> bool:

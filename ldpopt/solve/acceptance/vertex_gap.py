@@ -59,6 +59,7 @@ from ldpopt.solve.acceptance.quick_gap import (
     has_zeros,
     measured_by,
     of_bounds,
+    of_orders,
     plane_gap,
     slope_and_product,
     smallest,
@@ -184,8 +185,7 @@ def _forest_gap(
     gap = gap.reshape(rise.shape)
     if product is not None:
         measured += of_bounds(formulation, region, product.outside.reshape(rise.shape))
-        if len(region.tied) == 1:
-            measured.append(Measured(region.tied[0], product.steps.reshape(rise.shape)))
+        measured += of_orders(region, product.steps.reshape(rise.shape))
     return SizedGap(gap, _terms(gap, rise, slope, f), tuple(measured))
 
 
