@@ -191,17 +191,22 @@ class BinomialMLE(_Likelihood):
     ) -> Array:
         """Return (p-q)² (c/n / P(upper)² + (1 - c/n)/(1 - P(lower))²)."""
         _, slope = self.constants(estimate)
-        share = self.shares(estimate)
-        # Beyond its domain the loss is infinite: probabilities stay within 0 and 1.
-        highest = np.clip(self._probability(np.asarray(upper), estimate), 0.0, 1.0)
-        lowest = highest
+        arrays = [self.shares(estimate), *map(np.atleast_1d, (lower, upper))]
+        result = np.empty(np.broadcast_shapes(*(array.shape for array in arrays)))
         # At a point both are the same vector.
-        if lower is not upper:
-            lowest = np.clip(self._probability(np.asarray(lower), estimate), 0.0, 1.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            supported = np.where(share > 0, share / highest**2, 0.0)
-            others = np.where(share < 1, (1 - share) / (1 - lowest) ** 2, 0.0)
-        return np.asarray(slope**2 * (supported + others))
+        is_point = lower is upper
+        for _, (share, low, high, second) in parts_of(*arrays, result):
+            # Beyond its domain the loss is infinite: probabilities stay within 0 and 1.
+            highest = np.clip(self._probability(high, estimate), 0.0, 1.0)
+            lowest = highest
+            if not is_point:
+                lowest = np.clip(self._probability(low, estimate), 0.0, 1.0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                supported = np.where(share > 0, share / highest**2, 0.0)
+                others = np.where(share < 1, (1 - share) / (1 - lowest) ** 2, 0.0)
+            np.add(supported, others, out=second)
+            second *= slope**2
+        return result
 
     def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array | None:
         """Return (p-q)² (1/P + 1/(1 - P)): a share of reports rises by p - q with f̃."""

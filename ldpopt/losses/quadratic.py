@@ -428,22 +428,21 @@ class GaussianMLE(SeparableLoss):
     ) -> Array:
         """Return the smallest 2 (a + b f̃)²/(a + b f)³: 0 where the variance has no upper bound."""
         noise = estimate.noise
-        b = np.asarray(noise.b)
-        # The second derivative is smallest where the variance is largest; 0 times inf is NaN.
-        end = np.where(b > 0, upper, lower)
-        growth = np.multiply(b, end, out=np.zeros(end.shape), where=b != 0)
-        largest = noise.a + growth
-        # In place, as in the gradient.
-        second = np.asarray(noise.b * estimate.frequencies)
-        second += noise.a
-        # Where the variance is not positive the loss is infinite, and nothing bends it there.
-        is_positive = largest > 0
-        # No power of a variance alone: in a large unit it would leave the doubles.
-        largest = np.where(is_positive, largest, np.inf)
-        second = second / largest
-        second *= second
-        second *= 2 / largest
-        return second
+        arrays = [*map(np.atleast_1d, (noise.a, noise.b, lower, upper)), estimate.frequencies]
+        result = np.empty(np.broadcast_shapes(*(array.shape for array in arrays)))
+        for _, (a, b, low, high, target, second) in parts_of(*arrays, result):
+            # The second derivative is smallest where the variance is largest; 0 times inf is NaN.
+            end = np.where(b > 0, high, low)
+            largest = a + np.multiply(b, end, out=np.zeros(end.shape), where=b != 0)
+            np.multiply(b, target, out=second)
+            second += a
+            # Where the variance is not positive the loss is infinite, and nothing bends it there.
+            # No power of a variance alone: in a large unit it would leave the doubles.
+            largest = np.where(largest > 0, largest, np.inf)
+            second /= largest
+            second *= second
+            second *= 2 / largest
+        return result
 
     def sensitivity(self, f: Array, estimate: FrequencyEstimate) -> Array | None:
         """Return 2 (1 - b r)/(a + b f) with r = (f - f̃)/(a + b f)."""
