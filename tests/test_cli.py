@@ -320,7 +320,7 @@ def test_verify_writes_its_files_and_succeeds(tmp_path, small_ledger):
     assert [record["id"] for record in records] == list(small_ledger)
     assert "<!doctype html>" in (folder / "report.html").read_text()
     lines = result.err.splitlines()
-    assert lines[0] == "Checking 2 claims; this takes a minute or two."
+    assert lines[0] == "Checking 2 claims; this takes some minutes."
     # A line per topic: the output is no terminal.
     topics = [claim.topic for claim in small_ledger.values()]
     assert [line.rpartition(": 1 claim, ")[0] for line in lines[1:3]] == topics

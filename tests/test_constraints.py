@@ -304,6 +304,7 @@ REFUSED = {
         lambda: Monotone([[0, 1, 2]]),
         r"a chain of indices or pairs.*got shape \(1, 3\)",
     ),
+    "number as an order": (lambda: Monotone(4), r"a chain of indices or pairs.*got 4"),
     "tensor as an order": (
         lambda: Monotone(np.zeros((2, 2, 2))),
         "order must be a one-dimensional array",
@@ -314,7 +315,7 @@ REFUSED = {
     ),
     "value above itself": (
         lambda: Monotone([(0, 1), (2, 2)]),
-        r"pairs of different values, found \(2, 2\) at position 1",
+        r"order must not put a value above itself, found \(2, 2\) at position 1",
     ),
     "half an index in a pair": (
         lambda: Monotone([(0, 0.5)]),

@@ -305,6 +305,21 @@ def test_values_that_the_divergence_keeps_at_zero_are_part_of_the_conflict(const
     assert all(row in str(error.value) for row in rows)
 
 
+@pytest.mark.parametrize(
+    ("constraints", "rows"),
+    [
+        ([Bounds(0.01, 0.9), Monotone(range(4))], ["0.01 <= f[", "= 0, else"]),
+        ([Bounds(0.01, 0.9), Monotone([(0, 3), (0, 2)])], ["0.01 <= f[", "= 0, else"]),
+        ([Bounds([0, 0.3, 0, 0], 0.9), Monotone([(2, 1)])], ["f[2] >= f[1]", "f[2] = 0, else"]),
+    ],
+    ids=["chain", "tree", "pair"],
+)
+def test_so_are_those_that_a_divergence_in_a_sum_keeps_there(constraints, rows):
+    with pytest.raises(InfeasibleError) as error:
+        Problem(KullbackLeibler() + 0.5 * LeastSquares(), constraints).solve(DEAD)
+    assert all(row in str(error.value) for row in rows)
+
+
 def test_one_dead_trial_of_a_stack_is_found():
     problem = Problem(KullbackLeibler(), [GroupTotals([[0, 1], [2, 3]], [0.5, 0.5])])
     alive = [0.5, 0.3, 0.1, -0.2]

@@ -214,7 +214,7 @@ def test_there_is_none_where_a_slope_is_infinite():
     assert order_gap(Problem(loss, [ORDERS["mode"]]), start, point) is None
 
 
-def test_without_a_modulus_and_a_bound_there_is_no_small_bound():
+def test_without_a_modulus_and_a_bound_there_is_no_bound():
     """A likelihood is no parabola: what a row leaves over may go as far as it likes."""
     counts = np.random.default_rng(1).multinomial(20_000, np.full(D, 1 / D), size=4)
     start = oracles.GRR(epsilon=1.0, d=D).estimate(counts, 20_000)
@@ -228,11 +228,47 @@ def test_without_a_modulus_and_a_bound_there_is_no_small_bound():
     assert (elsewhere.gap > 0.01 * elsewhere.terms).all()
     # No upper bound holds what the root leaves over.
     outside = order_gap(Problem(likelihood, [ORDERS["mode"], NonNegative()]), start, 2 * best)
-    assert (outside.gap > 1e100).all()
-    # Where a number is beyond the doubles it is no small one, either.
-    steep = Problem(1e150 * likelihood, [ORDERS["mode"], NonNegative()])
-    beyond = order_gap(steep, start, 2 * best)
-    assert np.isposinf(beyond.gap).all()
+    assert np.isposinf(outside.gap).all()
+
+
+@pytest.mark.parametrize("box", ["no bounds", "nonnegative", "bounds and a total"])
+@pytest.mark.parametrize("order", ["chain", "mode", "roots lowest"])
+@pytest.mark.parametrize("weight", [2.0**-800, 2.0**-700, 2.0**-340, 2.0**340, 2.0**700])
+def test_it_has_the_unit_of_the_loss(order, box, weight):
+    start = reports(1)
+    where = [*BOXES[box], ORDERS[order]]
+    point = Problem(SQUARES, where).solve(reports(2)).frequencies
+    once = order_gap(Problem(SQUARES, where), start, point)
+    assert (once.gap > 0).all()
+    bound = order_gap(Problem(weight * SQUARES, where), start, point)
+    assert_allclose(bound.gap / weight, once.gap, rtol=1e-12)
+    assert_allclose(bound.terms / weight, once.terms, rtol=1e-12)
+
+
+@pytest.mark.parametrize("unit", [2.0**-400, 2.0**-340, 2.0**340, 2.0**400])
+def test_it_has_the_unit_of_the_frequencies(unit):
+    """The curvature of a loss of order 1 is that of its unit, squared."""
+    start = reports(1)
+    point = Problem(SQUARES, [ORDERS["mode"]]).solve(reports(2)).frequencies
+    once = order_gap(Problem(SQUARES, [ORDERS["mode"]]), start, point)
+    loss = losses.WeightedLeastSquares(np.full(D, unit**-2))
+    there = FrequencyEstimate(start.frequencies * unit)
+    bound = order_gap(Problem(loss, [ORDERS["mode"]]), there, point * unit)
+    assert_allclose(bound.gap, once.gap, rtol=1e-12)
+
+
+def test_a_curvature_whose_inverse_is_no_double_is_none():
+    start = FrequencyEstimate(np.array([0.5, 0.3, 0.1]) * 2.0**520)
+    point = np.array([0.9, 0.3, 0.1]) * 2.0**520
+    loss = 2.0**-530 * losses.WeightedLeastSquares(np.full(3, 2.0**-500))
+    assert 0 < loss.curvature(start).min() < np.finfo(np.float64).tiny
+    # Nothing else bounds the rise.
+    assert np.isposinf(order_gap(Problem(loss, [Unimodal(0)]), start, point).gap)
+    # A bound does: the second value would fall by .15 of the unit, and could by .45 of it.
+    beside = np.array([0.5, 0.45, 0.1]) * 2.0**520
+    bound = order_gap(Problem(loss, [NonNegative(), Unimodal(0)]), start, beside)
+    rise = np.sum(loss.gradient(beside, start) * (beside - start.frequencies)) / 2
+    assert bound.gap >= rise > 1
 
 
 @pytest.mark.parametrize("box", ["no bounds", "nonnegative", "bounds", "a total"])

@@ -10,9 +10,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from ldpopt import Problem, certify, closed_form
 from ldpopt.closed_form import tree_kernels
-from ldpopt.constraints import Bounds, Monotone, NonNegative, SumsTo, Unimodal
+from ldpopt.constraints import Bounds, Monotone, NonNegative, Order, SumsTo, Unimodal
 from ldpopt.constraints.isotonic import ForestOrder, order_of
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import FunctionError, InvalidInputError
 from ldpopt.losses import L1To, LeastSquares, WeightedLeastSquares
 from tests.tolerances import CERTIFIED, ROUNDING, SOLVER
 
@@ -377,3 +377,59 @@ def test_intervals_of_any_size_end(unit):
     ends = (np.zeros((1, 1)), np.full((1, 1), unit))
     split = closed_form.split_by_slopes(lambda t: t - places, *ends, np.array([-1, 0, 1]))
     assert_allclose(split, np.full((1, 3), unit / 2), rtol=ROUNDING, atol=5e-324)
+
+
+class OwnOrder(Order):
+    """An order that a user states, rightly or wrongly."""
+
+    def __init__(self, stated):
+        self.stated = stated
+
+    def pairs(self, d):
+        return self.stated
+
+
+@pytest.mark.parametrize("stated", [[(1, 0), (1, 2)], [(0, 1), (2, 1), (2, 3)], [(3, 2), (2, 0)]])
+def test_an_order_of_ones_own_is_that_of_its_pairs(stated):
+    x = [0.1, 0.5, 0.2, 0.3]
+    minimiser = Problem(LeastSquares(), [OwnOrder(np.array(stated)), SumsTo()]).minimise(x)
+    assert_array_equal(minimiser, Problem(LeastSquares(), [Monotone(stated), SumsTo()]).minimise(x))
+
+
+@pytest.mark.parametrize(
+    ("stated", "sentence"),
+    [
+        ([(0, 1)], r"an array of whole numbers of shape \(m, 2\), got \[\(0, 1\)\]"),
+        (np.array([(0.0, 1.0)]), r"an array of whole numbers of shape \(m, 2\)"),
+        (np.array([0, 1, 2]), r"of shape \(m, 2\), got array\(\[0, 1, 2\]\)"),
+        (np.array([(0, 1, 2)]), r"of shape \(m, 2\), got array\(\[\[0, 1, 2\]\]\)"),
+        (np.array([(0, 1), (1, 4)]), r"of the values 0 .. 3, found \(1, 4\) at position 1"),
+        (np.array([(0, 1), (-1, 2)]), r"of the values 0 .. 3, found \(-1, 2\) at position 1"),
+        (np.array([(0, 1), (1, 1)]), r"put a value above itself, found \(1, 1\) at position 1"),
+        (np.array([(0, 1), (0, 1)]), r"not repeat a pair, found \(0, 1\) again at position 1"),
+        (np.array([(0, 1), (1, 0), (2, 3)]), "no cycle, found (0 >= 1 >= 0|1 >= 0 >= 1)"),
+        (np.array([(0, 1), (1, 2), (2, 0)]), "no cycle, found"),
+    ],
+)
+@pytest.mark.parametrize("others", ["alone", "simplex"])
+def test_pairs_of_ones_own_that_are_no_order_are_refused(stated, sentence, others):
+    """The forest of a cycle has no root, and a passage along it proved any point."""
+    problem = Problem(LeastSquares(), [OwnOrder(stated), *OTHERS[others]])
+    sentence = rf"the pairs of OwnOrder\(\) must .*{sentence}"
+    with pytest.raises(InvalidInputError, match=sentence):
+        problem.solve([0.1, 0.5, 0.2, 0.3])
+    with pytest.raises(InvalidInputError, match=sentence):
+        certify(problem, [0.1, 0.5, 0.2, 0.3], np.full(4, 0.25))
+
+
+def test_an_error_in_the_pairs_says_where_it_is():
+    problem = Problem(LeastSquares(), [OwnOrder(None)])
+    with pytest.raises(InvalidInputError, match=r"the pairs of OwnOrder\(\) must be an array"):
+        problem.solve([0.1, 0.5])
+
+    class Broken(Order):
+        def pairs(self, d):
+            raise KeyError("rank")
+
+    with pytest.raises(FunctionError, match=r"the pairs of Broken\(\) failed: KeyError"):
+        Problem(LeastSquares(), [Broken()]).solve([0.1, 0.5])

@@ -63,6 +63,8 @@ FURTHER = {
     "total": [SumsTo(1.0)],
     "simplex": [NonNegative(), SumsTo(1.0)],
     "own bounds": [Bounds(0.0, RNG.uniform(0.1, 0.3, D)), SumsTo(1.0)],
+    "a cap": [Bounds(-0.05, 0.15)],
+    "a cap, a total": [Bounds(0.0, 0.15), SumsTo(1.0)],
 }
 
 
@@ -75,7 +77,7 @@ def problems():
             if "known root" in name:
                 rest = [one for one in rest if not isinstance(one, SumsTo)]
             # The root of a tree is the total, above any of the bounds.
-            if "tree" in name and more == "own bounds":
+            if "tree" in name and more in {"own bounds", "a cap", "a cap, a total"}:
                 continue
             for loss in (losses.LeastSquares(), WEIGHTED):
                 stated = member if isinstance(member, list) else [member]

@@ -24,6 +24,7 @@ from ldpopt.constraints import (
 )
 from ldpopt.errors import LdpoptWarning
 from ldpopt.losses import (
+    Entropy,
     Huber,
     KullbackLeibler,
     L1To,
@@ -213,3 +214,23 @@ def test_a_divergence_of_counts_is_that_of_shares(total):
     assert counts.path == "conic"
     assert counts.status is Status.OPTIMAL
     assert_allclose(counts.frequencies / total, solved(1.0).frequencies, atol=1e-7)
+
+
+SUMS = {
+    "entropy": SQUARES + 0.1 * Entropy(),
+    "deviations": SQUARES + 0.1 * LeastAbsolute(),
+    "Huber": Huber(0.01),
+    "deviations alone": LeastAbsolute(),
+}
+
+
+@pytest.mark.parametrize("exponent", [-100, -53, -40, 40, 100])
+@pytest.mark.parametrize("order", [Monotone(np.arange(D)), Unimodal(3)], ids=["chain", "mode"])
+@pytest.mark.parametrize("loss", SUMS)
+def test_a_loss_under_an_order_and_a_total_has_the_same_answer_in_any_unit(loss, order, exponent):
+    where = [SumsTo(1.0), order]
+    once = Problem(SUMS[loss], where).solve(AROUND, path="closed-form")
+    assert "split by slopes" in once.solver
+    scaled = Problem(2.0**exponent * SUMS[loss], where).solve(AROUND, path="closed-form")
+    assert scaled.status is Status.OPTIMAL
+    assert_allclose(scaled.frequencies, once.frequencies, rtol=0, atol=1e-7)

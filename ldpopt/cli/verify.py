@@ -66,8 +66,8 @@ def verify(
     """Check every claim of the ledger on random, adversarial and real estimates.
 
     Each claim is a statement of the papers with the verdict that the ledger expects. Closed forms
-    are compared with the exact minimiser, in rational arithmetic, and with solvers. This takes a
-    minute or two. Exit status 1 if a verdict differs from the expected one, or a statement or a
+    are compared with the exact minimiser, in rational arithmetic, and with solvers. This takes
+    some minutes. Exit status 1 if a verdict differs from the expected one, or a statement or a
     claim is lost.
 
     The output counts the papers' checkable statements by verdict, and shows what is corrected, what
@@ -262,7 +262,7 @@ def _check(
 ) -> Iterator[Result]:
     from ldpopt.claims.checking import check_ledger
 
-    remark(f"Checking {counted(len(ledger), 'claim')}; this takes a minute or two.")
+    remark(f"Checking {counted(len(ledger), 'claim')}; this takes some minutes.")
     results = check_ledger(ledger, quick=quick, workers=workers, claims_file=claims_file)
     if not errors.is_terminal:
         yield from _with_lines(results)

@@ -295,6 +295,9 @@ class Constraint(Adjustable):
     def validate_for(self, d: int) -> None:
         """Raise an error if the constraint does not fit a domain of d values."""
 
+    def require_definition(self, d: int) -> None:
+        """Raise an error if what a user's class defines the set by is no such definition."""
+
     def box(self, d: int) -> tuple[Array, Array] | None:
         """Return (lower, upper), each (d,), if the constraint is nothing but bounds, else None."""
         return None

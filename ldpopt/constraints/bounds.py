@@ -170,6 +170,9 @@ class Bounds(_Box):
         in_order = (lowers <= uppers) & (lowers < np.inf) & (uppers > -np.inf)
         if not in_order.all():
             at = int(np.argmin(in_order))
+            for name, bounds in (("lower", lowers), ("upper", uppers)):
+                if np.isnan(bounds.flat[at]):
+                    raise InvalidInputError(f"{name} must not be NaN, found it at index {at}")
             raise InvalidInputError(
                 f"lower must be <= upper, found {lowers.flat[at]} and {uppers.flat[at]} at index "
                 f"{at}: no number lies between"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -22,7 +23,7 @@ from ldpopt.constraints.isotonic import (
     order_of,
     towards,
 )
-from ldpopt.errors import InvalidInputError
+from ldpopt.errors import InvalidInputError, users_code
 from ldpopt.printable import counted, latex_text
 
 Array = NDArray[np.float64]
@@ -39,6 +40,26 @@ class Order(Polyhedron):
     @abstractmethod
     def pairs(self, d: int) -> Index:
         """Return the pairs, shape (m, 2)."""
+
+    def require_definition(self, d: int) -> None:
+        """Raise an error unless the pairs are those of an order."""
+        what = f"the pairs of {self!r}"
+        with users_code(what):
+            pairs = self.pairs(d)
+        is_array = isinstance(pairs, np.ndarray) and pairs.dtype.kind in "iu"
+        if not (is_array and pairs.ndim == 2 and pairs.shape[1] == 2):
+            raise InvalidInputError(
+                f"{what} must be an array of whole numbers of shape (m, 2), got "
+                f"{reprlib.repr(pairs)}"
+            )
+        is_outside = ((pairs < 0) | (pairs >= d)).any(axis=1)
+        if is_outside.any():
+            at = int(np.argmax(is_outside))
+            raise InvalidInputError(
+                f"{what} must be of the values 0 .. {d - 1}, found {_shown(pairs[at])} at position "
+                f"{at}"
+            )
+        _require_order(what, pairs)
 
     @property
     def chain(self) -> Index | None:
@@ -187,6 +208,10 @@ class Monotone(Order):
     def __init__(self, order: ArrayLike) -> None:
         validate.no_labels("order", order)
         given = validate.array("order", order)
+        if given.ndim == 0:
+            raise InvalidInputError(
+                f"order must be a chain of indices or pairs of shape (m, 2), got {given}"
+            )
         # A chain of two values and a pair differ by their shape alone.
         if given.ndim == 2:
             self.order = None
@@ -416,25 +441,31 @@ def _checked_pairs(given: NDArray[np.generic]) -> Index:
             f"order must be a chain of indices or pairs of shape (m, 2), got shape {given.shape}"
         )
     pairs = validate.whole_numbers("order", given, low=0, high=validate.INDEX_BOUND)
+    _require_order("order", pairs)
+    return pairs
+
+
+def _require_order(what: str, pairs: Index) -> None:
+    """Raise an error that names the first pair of one value, or that occurs again, or a cycle."""
     # Before the search for cycles, whose message would be less plain.
     is_loop = pairs[:, 0] == pairs[:, 1]
     if is_loop.any():
         at = int(np.argmax(is_loop))
         raise InvalidInputError(
-            f"order must have pairs of different values, found {_shown(pairs[at])} at position {at}"
+            f"{what} must not put a value above itself, found {_shown(pairs[at])} at position {at}"
         )
     repeated = validate.first_repetition(pairs)
     if repeated is not None:
         raise InvalidInputError(
-            f"order must not repeat a pair, found {_shown(pairs[repeated])} again "
+            f"{what} must not repeat a pair, found {_shown(pairs[repeated])} again "
             f"at position {repeated}"
         )
     cycle = find_cycle(pairs)
     if cycle:
         raise InvalidInputError(
-            f"order must have no cycle, found {' >= '.join(map(str, cycle))}: drop one of its pairs"
+            f"{what} must have no cycle, found {' >= '.join(map(str, cycle))}: drop one of its "
+            "pairs"
         )
-    return pairs
 
 
 def _shown(pair: Index) -> str:

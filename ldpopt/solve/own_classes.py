@@ -131,7 +131,8 @@ def _check_response(
 
 
 def _check_constraint(constraint: Constraint, d: int) -> None:
-    """Raise an error unless the violation and the rows of a user's class have their shapes."""
+    """Raise an error unless what a user's class states is of the right kind and shape."""
+    constraint.require_definition(d)
     # First the rows: the violation may be theirs.
     with users_code(f"the rows of {constraint!r}"):
         rows = constraint.rows(d)

@@ -37,6 +37,9 @@ from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]
 
+# Of a modulus, whose inverse is a double.
+_SMALLEST = float(np.finfo(np.float64).tiny)
+
 _NO_BOUNDS: Array = np.empty(0)
 _NO_BOUNDS.flags.writeable = False
 
@@ -73,8 +76,13 @@ def order_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
         return None
     slope = sloped.slope.reshape(-1, d)
     f = locked_rows(point)
-    level, paid = _price_of_total(slope, f, region)
-    bounds = _flow_bounds(order, slope, f, region, level, smallest(loss.curvature(start)))
+    modulus = smallest(loss.curvature(start))
+    if modulus < _SMALLEST:
+        modulus = 0.0
+    # What overflows proves nothing.
+    with np.errstate(over="ignore", invalid="ignore"):
+        level, paid = _price_of_total(slope, f, region)
+        bounds = _flow_bounds(order, slope, f, region, level, modulus)
     gap, terms, rises = (part.reshape(point.shape[:-1]) for part in bounds.T)
     measured = measured_by(sloped.extent, formulation, region)
     measured += of_orders(region, rises)

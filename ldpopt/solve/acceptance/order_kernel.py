@@ -53,7 +53,7 @@ def _along(
     towards: int,
 ) -> tuple[float, float, float, float]:
     """Return the sums over the values on one side of a mode, and what they pass on to it."""
-    per_modulus = 1.0 / max(modulus, _NO_MODULUS)
+    per_modulus = 1.0 / modulus
     half = modulus / 2
     gap = 0.0
     terms = 0.0
@@ -98,7 +98,7 @@ def flows_to_roots(
     level
         The price of the total, shape (trials,).
     modulus
-        The smallest second derivative of the loss, at least 0.
+        The smallest second derivative of the loss, 0 or a number whose inverse is a double.
     labels, above
         The value at each of the places 1 .. d, and the place above each; 0 is above roots. Each
         place comes after the one above it. No value is higher than the one above it.
@@ -107,11 +107,12 @@ def flows_to_roots(
 
     Returns
     -------
-    Shape (trials, 3). A rise f_v - f_above is a violation of the order.
+    Shape (trials, 3). A rise f_v - f_above is a violation of the order. Without a modulus the bound
+    is no finite number where a value has no bound.
     """
     trials, d = f.shape
     result = np.empty((trials, 3))
-    per_modulus = 1.0 / max(modulus, _NO_MODULUS)
+    per_modulus = 1.0 / modulus
     half = modulus / 2
     for trial in range(trials):
         off = level[trial]
@@ -157,9 +158,12 @@ def _at_root(
     left: float, value: float, lower: Array, upper: Array, v: int, modulus: float
 ) -> float:
     """Return max left (f_v - s) - m/2 (f_v - s)² over s between the bounds of a value."""
-    step = left / max(modulus, _NO_MODULUS)
+    # 0/0 where nothing is left and there is no modulus: then any step is as good.
+    step = left / modulus
     if len(lower) > 0:
-        step = min(step, value - lower[v])
+        distance = value - lower[v]
+        step = step if step < distance else distance
     if len(upper) > 0:
-        step = max(step, value - upper[v])
+        distance = value - upper[v]
+        step = step if step > distance else distance
     return step * (left - modulus / 2 * step)

@@ -210,7 +210,9 @@ def _of_order(order: ForestOrder, point: _Point) -> Prices:
         return _of_held_order(order, point)
     price, products = _price_of_total(point)
     chain = order.chain
-    if chain is not None:
+    # What the values of a block at its cap lack goes upwards, as in a forest, and never down.
+    has_caps = bool((point.bounds.upper[:, 0] < np.inf).any())
+    if chain is not None and not has_caps:
         return _of_chain(chain, price, point, products)
     slope = point.slope - price
     return _of_forest(order, price, slope, point, products)

@@ -166,8 +166,9 @@ def _pooled_between_bounds(
     d = estimate.d
     shape = estimate.frequencies.shape
     region = rest.region(d)
-    lower, upper = order.bounds(*reachable_bounds(rest, estimate))
-    require_bounds_in_order(rest, order, lower, upper)
+    stated = reachable_bounds(rest, estimate)
+    lower, upper = order.bounds(*stated)
+    require_bounds_in_order(rest, order, stated, (lower, upper))
     values = pooling.values.reshape(-1, d)
 
     def minimiser(mu: Array, trials: NDArray[np.intp]) -> Array:
@@ -209,15 +210,24 @@ def _free_on_chain(lower: Array, upper: Array, chain: NDArray[np.int64] | slice,
 
 
 def require_bounds_in_order(
-    rest: Formulation, order: ForestOrder, lower: Array, upper: Array
+    rest: Formulation,
+    order: ForestOrder,
+    stated: tuple[Array, Array],
+    tightened: tuple[Array, Array],
 ) -> None:
-    """Raise an error that names the chain if bounds contradict the order, or the total does."""
+    """Raise an error that names the chain if bounds contradict the order, or the total does.
+
+    Bounds are pairs (lower, upper): those of each value, and what the order makes of them.
+    """
+    lower, upper = tightened
     region = rest.region(len(lower))
     # Bounds that the order has tightened carry its rounding.
     crossed = lower > upper + _ROUNDING * np.maximum(1.0, np.abs(upper))
     if crossed.any():
         v = int(np.argmax(crossed))
-        chain = order.chain_between(v, region.lower == lower[v], region.upper == upper[v])
+        low, high = stated
+        chain = order.chain_between(v, low == lower[v], high == upper[v])
+        # One value may be both, where the loss holds it.
         first, last = chain.split(" >= ")[0], chain.split(" >= ")[-1]
         raise InfeasibleError(
             f"bounds and order contradict each other: {chain}, but {first} <= {upper[v]:g} and "

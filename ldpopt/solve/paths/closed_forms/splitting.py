@@ -97,8 +97,9 @@ def _split(
     shape = estimate.frequencies.shape
     low, high = reachable_bounds(rest, estimate)
     # With them all values below them in the order are 0.
-    lower, upper = order.bounds(low, np.where(support, high, np.minimum(high, 0.0)))
-    require_bounds_in_order(rest, order, lower, upper)
+    stated = (low, np.where(support, high, np.minimum(high, 0.0)))
+    lower, upper = order.bounds(*stated)
+    require_bounds_in_order(rest, order, stated, (lower, upper))
     total = rest.total(d)
     lowest, highest = _range(estimate, rest, lower, upper)
     lower = np.maximum(lower, lowest)
@@ -172,8 +173,10 @@ def _wide_bracket(
 ) -> tuple[Array, Array]:
     """Return multipliers at which all values are surely at their upper and lower bounds."""
     low, high = bracket_of_box(rest.loss, estimate, lower, upper)
-    # At a kink the slope of a bound is one of many.
-    return low - (1 + np.abs(low)), high + (1 + np.abs(high))
+    # At a kink the slope of a bound is one of many, none of them steeper than on its other side.
+    steepest = np.maximum(np.abs(low), np.abs(high))
+    further = np.where(steepest > 0, steepest, 1.0)
+    return low - further, high + further
 
 
 def _halvings(estimate: FrequencyEstimate, rest: Formulation, ends: tuple[Array, Array]) -> int:
@@ -211,7 +214,8 @@ def _around_root(
     mu = root(excess, ends, trials, EXCESS * scale_of(total))
     near = []
     for sign, end in ((-1.0, low), (1.0, high)):
-        width = _NEAR * np.maximum(np.abs(mu), 1.0)
+        # In a small unit of the loss all multipliers are small.
+        width = _NEAR * np.maximum(np.abs(mu), np.minimum(high - low, 1.0))
         side = mu
         for _ in range(_MAX_DOUBLINGS):
             side = np.clip(mu + sign * width, low, high)
