@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpopt.closed_form.rows import locked_rows, locked_vector
-from ldpopt.constraints.isotonic import ForestOrder
+from ldpopt.constraints.isotonic import ForestOrder, joined
 from ldpopt.estimate import FrequencyEstimate
 from ldpopt.solve.acceptance.quick_gap import (
     measured_by,
@@ -32,7 +32,6 @@ from ldpopt.solve.acceptance.quick_gap import (
     smallest,
 )
 from ldpopt.solve.certificate.bounds.evidence import SizedGap
-from ldpopt.solve.certificate.prices.pooled_gap import structure_of
 from ldpopt.solve.formulation import Formulation, Region
 
 Array = NDArray[np.float64]
@@ -65,11 +64,8 @@ def order_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     if not loss.convex or loss.smooth_part is not loss:
         return None
     region = formulation.region(d)
-    # The look at other sets takes longer.
-    if not any(constraint.isotonic(d) is not None for constraint in region.tied):
-        return None
-    order = structure_of(formulation, d)
-    if not isinstance(order, ForestOrder) or order.has_equal_values:
+    forest = _forest_of(region)
+    if forest is None or forest.has_equal_values:
         return None
     sloped = slope_and_product(loss, start, point)
     if sloped is None or not np.isfinite(sloped.product).all():
@@ -82,13 +78,23 @@ def order_gap(formulation: Formulation, start: FrequencyEstimate, point: Array) 
     # What overflows proves nothing.
     with np.errstate(over="ignore", invalid="ignore"):
         level, paid = _price_of_total(slope, f, region)
-        bounds = _flow_bounds(order, slope, f, region, level, modulus)
+        bounds = _flow_bounds(forest, slope, f, region, level, modulus)
     gap, terms, rises = (part.reshape(point.shape[:-1]) for part in bounds.T)
     measured = measured_by(sloped.extent, formulation, region)
     measured += of_orders(region, rises)
     gap = gap + paid.reshape(gap.shape)
     gap = np.where(np.isfinite(gap), np.maximum(gap, 0.0), np.inf)
     return SizedGap(gap, np.asarray(terms), tuple(measured))
+
+
+def _forest_of(region: Region) -> ForestOrder | None:
+    """Return the trees that all constraints make which are neither bounds nor a total, or None."""
+    d = len(region.lower)
+    orders = [order for order in (one.isotonic(d) for one in region.tied) if order is not None]
+    if not orders or len(orders) < len(region.tied):
+        return None
+    order = joined(orders, d)
+    return None if order is None else order.forest
 
 
 def _flow_bounds(

@@ -10,9 +10,6 @@ from ldpopt.closed_form.compiling import compiled, entry, inlined
 Array = NDArray[np.float64]
 Index = NDArray[np.integer]
 
-# What divides a slope without a modulus: the step goes to the bound.
-_NO_MODULUS = 1e-200
-
 
 @entry()
 def flows_to_mode(
