@@ -12,9 +12,9 @@ every s of the set has
                 <= t (Σ f - T) + Σ_v y_v (f_above - f_v) + Σ_v (r_v (f_v - s_v) - m/2 (f_v - s_v)²),
 
 where each last term is at most its maximum between the bounds of s_v. From the leaves upwards y_v
-is what a value lacks, so that no r_v is negative but where nothing is above: a positive one costs
-nothing at a lower bound, nor a negative one at an upper bound. Sets with a simplex have bounds
-without a curvature, too: ``vertex_gap``.
+is what the value v lacks. So r_v is negative at roots alone. A positive r_v costs nothing at a
+lower bound, and a negative one nothing at an upper bound. On a simplex no curvature is needed:
+``vertex_gap``.
 """
 
 from __future__ import annotations
