@@ -57,16 +57,17 @@ def kernel() -> Iterator[Callable[[Path], nbformat.NotebookNode]]:
             coalesce_streams=True,
             resources={"metadata": {"path": str(FOLDER)}},
         )
-        # A bar appears in slow runs only: outputs would depend on the machine.
-        os.environ["TQDM_DISABLE"] = "1"
+        # A bar appears in slow runs only: outputs would depend on the machine. The kernel alone has
+        # none: what runs in this process afterwards may want its bars.
+        environment = os.environ | {"TQDM_DISABLE": "1"}
 
         def run(path: Path) -> nbformat.NotebookNode:
             # Not before the first one, which may be stored: cells are numbered as they run.
             if client.kc is not None:
                 client.nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(_RESET)])
-                client.execute(cleanup_kc=False)
+                client.execute(cleanup_kc=False, env=environment)
             client.nb = nbformat.read(path, as_version=4)
-            client.execute(cleanup_kc=False)
+            client.execute(cleanup_kc=False, env=environment)
             client.nb.metadata.language_info = {"name": "python"}  # the kernel adds its version
             return client.nb
 

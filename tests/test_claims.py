@@ -54,16 +54,12 @@ from ldpopt.risks import Collection
 from ldpopt.risks.misfit import Misfit
 from ldpopt.sources import Sources
 from ldpopt.studies import selection
+from tests import kept_claims
 
 ROOT = Path(__file__).parent.parent
 KEPT_RUN = ROOT / "experiments" / "results"
 
 COARSE = 40  # dots per inch
-
-# The ids of all claims, so that none is lost unnoticed: without this list, deleting a claim, or a
-# topic that is not found, would leave everything green. Verdicts are stated once, by the claims.
-# After a deliberate change: python -m tests.kept_claims
-KEPT_IDS = Path(__file__).with_name("kept_claims.txt")
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +78,55 @@ def test_every_verdict_is_the_expected_one(results):
 
 
 def test_no_claim_is_lost_or_added_unnoticed():
-    assert sorted(LEDGER) == KEPT_IDS.read_text("utf-8").split()
+    """Without a list, deleting a claim, or a topic that is not found, would leave all green."""
+    assert sorted(LEDGER) == sorted(kept_claims.kept())
+
+
+def test_every_claim_shows_the_numbers_that_it_showed_before(results):
+    """Verdicts are stated by the claims; an error in a check may leave its verdict as it was."""
+    now = kept_claims.shown(results)
+    assert list(kept_claims.differences(kept_claims.kept(), now)) == []
+
+
+@pytest.mark.parametrize(("tolerance", "impossible"), [("IDENTITY", -1.0), ("SIGMAS", 0.0)])
+def test_each_part_of_a_verdict_is_red_alone(tolerance, impossible, instances, monkeypatch):
+    """The split is exact, and its variance is the stated one: one of the two is not enough."""
+    assert LEDGER["mse-split"].check(instances).holds
+    monkeypatch.setattr(values, tolerance, impossible)
+    assert not LEDGER["mse-split"].check(instances).holds
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "near"),
+    [
+        ("310", "310", True),
+        ("310", "300", False),
+        ("1,000", "1,005", True),
+        ("0.940", "0.939", True),
+        ("0.04", "0.05", True),
+        ("0.04", "0.06", False),
+        ("-0.5", "0.5", False),
+        ("2.4e-15", "9.1e-16", True),
+        ("2.4e-15", "2.4e-05", False),
+    ],
+)
+def test_kept_numbers_may_differ_by_their_rounding_alone(old, new, near):
+    assert kept_claims.is_near(old, new) is near
+
+
+def test_a_changed_number_and_a_lost_one_are_named():
+    def record(numbers, instances=9):
+        return {"toy": {"instances": instances, "evidence": {"gap": numbers}}}
+
+    before = record("0.5 3")
+    for after, line in [
+        (record("0.5 4"), "toy, gap: 0.5 3, now 0.5 4"),
+        (record("0.5"), "toy, gap: 0.5 3, now 0.5"),
+        (record(""), "toy, gap: 0.5 3, now nothing"),
+        (record("0.5 3", 8), "toy: 9 instances, now 8"),
+    ]:
+        assert list(kept_claims.differences(before, after)) == [line]
+    assert list(kept_claims.differences(before, record("0.501 3"))) == []
 
 
 def test_every_check_in_the_topics_is_a_claim_of_the_ledger():

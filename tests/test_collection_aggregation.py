@@ -15,7 +15,13 @@ import pytest
 from ldpopt import collection as files
 from ldpopt.collection import aggregation, duplicates, partition
 from ldpopt.collection.aggregation import aggregate
-from ldpopt.errors import DataUnavailableError, InvalidInputError, LdpoptWarning, WorkersError
+from ldpopt.errors import (
+    DataUnavailableError,
+    InvalidInputError,
+    LdpoptError,
+    LdpoptWarning,
+    WorkersError,
+)
 from ldpopt.oracles import GRR, OUE
 from tests.reports_world import MAKERS, edit, reports_of, rewrite
 
@@ -436,6 +442,12 @@ def test_processes_count_the_same(reported, tmp_path):
     assert np.array_equal(shared.counts, alone.counts)
     assert shared.rejected == alone.rejected
     assert rejects.read_bytes() == expected
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1.5, "2"])
+def test_a_number_of_workers_that_is_none_is_refused_before_a_file_is_opened(workers, tmp_path):
+    with pytest.raises(LdpoptError, match="workers must be"):
+        aggregate(tmp_path / "missing", workers=workers)
 
 
 def die(partition):

@@ -1,6 +1,7 @@
 """Closed forms are found where compositions have them, and refuted where they do not."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from ldpopt import FrequencyEstimate, Problem, discover, losses, oracles
 from ldpopt import constraints as c
 from ldpopt.discovery import OPERATORS, Setting, register_operator, search
 from ldpopt.discovery.counterexample import _simpler, complexity
+from ldpopt.discovery.inputs import _simulated
 from ldpopt.discovery.judge import TOLERANCE, Solutions, certified, compared, screen_of
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.solve.paths.closed_forms import closed_form_for
@@ -96,6 +98,23 @@ def test_a_form_of_a_family_is_certified_at_any_size(form, d):
     solution = form.solve(values)
     assert solution.frequencies.shape == (d,)
     assert solution.certificate.is_optimal(1e-12)
+
+
+def test_a_form_that_is_not_defined_for_an_estimate_says_so(form):
+    partial = replace(
+        OPERATORS["level"], function=lambda values, setting: np.full(values.shape, np.nan)
+    )
+    with pytest.raises(InvalidInputError, match=r"level is not defined for this estimate: solve"):
+        replace(form, operators=(partial,)).solve([0.25] * 4)
+
+
+def test_one_kind_of_input_is_simulated_from_a_tenth_of_the_reports():
+    oracle = oracles.OUE(1.0, 400)
+    kind, values = _simulated(oracle, 50_000, 5, np.random.default_rng(1))
+    assert kind == "simulated from few reports"
+    # 400 variances: their mean is off by 30 % in less than one of a million seeds.
+    spread = np.mean(values**2)
+    assert spread == pytest.approx(oracle.variance(5_000), rel=0.3)
 
 
 def test_evidence_states_what_was_looked_at(form):

@@ -183,6 +183,17 @@ def test_a_notebook_starts_without_the_names_and_settings_of_the_one_before(exec
     assert cell.outputs[0].text == "False 1.5\n"
 
 
+def test_bars_are_off_in_the_kernel_and_in_no_other_process(tmp_path, monkeypatch):
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+    path = tmp_path / "bars.ipynb"
+    cells = [nbformat.v4.new_code_cell("import os\nprint(os.environ['TQDM_DISABLE'])")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    with notebooks.kernel() as run:
+        (cell,) = run(path).cells
+    assert cell.outputs[0].text == "1\n"
+    assert "TQDM_DISABLE" not in os.environ
+
+
 def test_what_only_this_machine_shows_is_left_out():
     text = "2026-11-21 08:30:15: 12.5 ms, <Figure size 880x660 with 2 Axes>, 0.86 s are true"
     assert NUMBER.findall(OF_THE_MACHINE.sub("", text)) == ["2", "0.86"]

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -251,6 +252,19 @@ def test_sums_of_groups_are_rounded_in_second_order_alone():
     excess, error = _excess_of_groups(groups, values[None])
     assert (excess <= error).all()
     assert (error <= 1e-15).all()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 6])
+def test_the_sum_of_a_small_group_is_within_its_bound_in_exact_fractions(size):
+    rng = np.random.default_rng(3)
+    groups = Groups(np.zeros(size, np.int64), np.zeros(1))
+    for _ in range(1500):
+        # Values of very different sizes that cancel, so that only the rounding is left.
+        values = rng.normal(size=size) * 2.0 ** rng.integers(-60, 1, size)
+        values[-1] = -math.fsum(values[:-1])
+        excess, error = _excess_of_groups(groups, values[None])
+        exact = abs(sum(map(Fraction, values.tolist())))
+        assert abs(exact - Fraction(float(excess[0, 0]))) <= Fraction(float(error[0, 0]))
 
 
 def test_what_a_row_between_bounds_is_short_of_its_end_costs():

@@ -427,6 +427,20 @@ def test_many_estimates_in_a_cell_are_interpolated():
     assert sizes == [6 * 13 + 1, len(y)]
 
 
+@pytest.mark.parametrize("slope", [40.0, -40.0])
+def test_a_steep_line_of_the_evidence_is_taken_out_before_a_polynomial(slope):
+    sizes = []
+
+    def compute(y):
+        sizes.append(len(y))
+        return np.stack([np.full(len(y), 3.0), np.ones(len(y)), slope * y])
+
+    # e^(40 y) is no polynomial of degree 12 on a cell of 1/2: without the line, cells are halved.
+    y = np.linspace(0.0, 0.99, 200)
+    assert_allclose(interpolated(compute, y, 0.5), compute(y), rtol=1e-12, atol=1e-12)
+    assert sizes == [2 * 13, len(y)]
+
+
 @pytest.mark.parametrize(("centre", "after"), [(700.5, 701.0), (700.0, 701.0), (-0.5, 0.0)])
 def test_a_laplace_prior_is_smooth_up_to_its_peak_and_after_it(centre, after):
     assert Laplace(centre, 30.0, N).breaks.tolist() == [after]
