@@ -29,8 +29,8 @@ from ldpopt.estimate import FrequencyEstimate
 from ldpopt.estimate.noise import Noise
 from ldpopt.solve.certificate.exact import duality, kinked
 from ldpopt.solve.certificate.exact import rows as exact_rows
-from ldpopt.solve.certificate.exact.half_spaces import Rows, violation_of
-from ldpopt.solve.certificate.exact.limits import limits_of
+from ldpopt.solve.certificate.exact.half_spaces import HalfSpace, Rows, violation_of
+from ldpopt.solve.certificate.exact.limits import _pass, limits_of
 from ldpopt.solve.certificate.exact.terms import Kink, Term, stated
 from tests.test_exact_certificate import (
     assert_proved,
@@ -444,6 +444,20 @@ def test_penalties_alone_have_tight_gaps_where_rows_limit_the_values(name):
     target = [0.75, 0.0, 0.25]
     f = problem.solve(target, accuracy="high").frequencies
     assert certified(problem, target, f).gap < 1e-9
+
+
+@pytest.mark.parametrize("entry", ["1/3", "1", "7", "-1/3", "-1", "-7"])
+def test_a_limit_that_follows_from_a_row_is_rounded_outward(entry):
+    row = {0: Fraction(entry)}
+    bound = Fraction(1, 3)
+    lower, upper = [None], [None]
+    assert _pass([HalfSpace(row, bound, is_equation=False)], lower, upper)
+    # x >= bound/entry, or x <= bound/entry: no double, and the next double lets it be.
+    exact = bound / row[0]
+    (limit,) = lower if row[0] > 0 else upper
+    assert (lower if row[0] < 0 else upper) == [None]
+    assert limit <= exact if row[0] > 0 else limit >= exact
+    assert abs(limit - exact) <= Fraction(math.ulp(float(exact)))
 
 
 @pytest.mark.parametrize("name", PENALTIES)
