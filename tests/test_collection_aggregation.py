@@ -23,6 +23,7 @@ from ldpopt.errors import (
     WorkersError,
 )
 from ldpopt.oracles import GRR, OUE
+from ldpopt.storage import draft_of
 from tests.reports_world import MAKERS, edit, reports_of, rewrite
 
 D = 12
@@ -442,6 +443,15 @@ def test_processes_count_the_same(reported, tmp_path):
     assert np.array_equal(shared.counts, alone.counts)
     assert shared.rejected == alone.rejected
     assert rejects.read_bytes() == expected
+
+
+def test_a_rejects_file_that_cannot_be_written_is_refused_before_a_row_is_rejected(tmp_path):
+    files.write_reports(tmp_path / "a.parquet", GRR(1.0, 3), np.array([0, 1, 2]))
+    rejects = tmp_path / "rejects.csv"
+    # A folder has the name under which the file is written first.
+    draft_of(rejects).mkdir()
+    with pytest.raises(InvalidInputError, match=r"rejects\.csv"):
+        aggregate(tmp_path / "a.parquet", rejects=rejects)
 
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5, "2"])

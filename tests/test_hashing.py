@@ -13,9 +13,11 @@ import pytest
 import scipy.stats
 from numpy.testing import assert_array_equal
 
+from ldpopt.errors import InvalidInputError
 from ldpopt.oracles import OLH, hash_family, hash_kernel
 from ldpopt.oracles.hash_family import bucket_of
 from ldpopt.oracles.hash_kernel import hashed_support_counts
+from ldpopt.oracles.hashing import LocalHashing
 from tests.tolerances import SIGMAS
 
 FALSE_ALARM = 1e-6  # of one chi-square test; about a hundred are made here, on fixed seeds
@@ -222,6 +224,14 @@ def test_threads_count_beside_each_other(shared_out):
     with ThreadPoolExecutor(3) as pool:
         for of_thread in pool.map(oracle.support_counts, [reports] * 6):
             assert_array_equal(of_thread, counts)
+
+
+def test_more_buckets_than_the_hash_tells_apart_are_refused():
+    assert LocalHashing(1.0, 4, 2**31).g == 2**31
+    with pytest.raises(InvalidInputError, match=r"buckets are more than 2147483648: use a smaller"):
+        LocalHashing(1.0, 4, 2**31 + 1)
+    with pytest.raises(InvalidInputError, match=r"buckets are more than"):
+        OLH(22.0, 4)  # e^22 + 1 buckets, 3.6e9
 
 
 def test_client_and_server_use_the_same_hash():

@@ -9,6 +9,7 @@ from scipy import sparse
 from ldpopt import FrequencyEstimate, Problem, Source, Sources, constraints, losses, oracles, priors
 from ldpopt.errors import InfeasibleError, InvalidInputError, NoDerivativeError
 from ldpopt.losses.normalised import TiltedGaussianMLE
+from ldpopt.solve.face import face_of
 from ldpopt.solve.jacobian import _basis, jacobian
 
 D = 6
@@ -326,6 +327,16 @@ def test_what_has_no_exact_derivative_says_why(problem, message):
     raw = OUE.estimate(OUE.simulate_counts([300, 280, 150, 120, 90, 60], 0), N)
     with pytest.raises(NoDerivativeError, match=message):
         problem.solve(raw).jacobian()
+
+
+def test_a_point_that_is_no_minimiser_has_no_derivative():
+    problem = Problem(losses.LeastSquares(), [*SIMPLEX, constraints.Linear(np.eye(1, 6), 0.0, 0.3)])
+    start = FrequencyEstimate([0.4, 0.3, 0.1, 0.1, 0.05, 0.05])
+    best = problem.solve(start).frequencies
+    assert face_of(problem, start, best).fixed.sum() == 0
+    moved = best + np.array([0.0, 0.02, -0.02, 0.0, 0.0, 0.0])
+    with pytest.raises(NoDerivativeError, match="do not explain the slope at the solution"):
+        face_of(problem, start, moved)
 
 
 def test_rows_that_take_a_larger_basis_than_memory_holds_are_refused():

@@ -321,6 +321,14 @@ def test_a_case_split_is_shown_where_there_is_one(shown):
         assert is_shown == (conditions.split is not None)
 
 
+def test_a_divergence_has_a_case_split_only_where_a_total_has_a_price():
+    """Without one its own minimiser is not f̃/e, which the form with the price 0 would be."""
+    divergence = losses.KullbackLeibler()
+    of_total = ldpopt.Problem(divergence, SIMPLEX).kkt()
+    assert of_total.split is not None
+    assert ldpopt.Problem(divergence, [constraints.NonNegative()]).kkt().split is None
+
+
 def test_latex_and_html_show_every_condition():
     conditions = ldpopt.Problem(losses.BinomialMLE(), SIMPLEX).kkt()
     latex = conditions._repr_latex_()

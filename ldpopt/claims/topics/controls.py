@@ -456,7 +456,7 @@ def long_vectors(instances: InstanceSet) -> Finding:
             **evidence,
             "the three numbers": "Norm-Sub, MLE-Apx with κ > 0 (OUE), MLE-Apx with κ < 0 (Hadamard "
             "response)",
-            "largest": largest(ulps),
+            "largest of them in units in the last place": largest(ulps),
         },
     )
 
