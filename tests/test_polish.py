@@ -620,3 +620,23 @@ def test_a_steep_value_that_is_held_hides_no_other(weight, further, answer):
     solution = problem.solve([0.5, 0.6, 0.1, -0.2])
     assert_allclose(solution.frequencies, answer, atol=np.sqrt(2 * CERTIFIED))
     assert solution.certificate.is_optimal(CERTIFIED)
+
+
+@pytest.mark.parametrize(
+    ("gap", "violation", "is_taken"),
+    [
+        (2e-17, 1e-9, False),  # both are exact and as far from the set: the smaller gap stays
+        (1e-17, 1e-9, False),
+        (5e-18, 1e-9, True),
+        (2e-17, 0.0, True),  # nearer to the set
+    ],
+)
+def test_another_point_is_taken_only_if_it_is_better(gap, violation, is_taken):
+    def candidate(value, gap, violation):
+        numbers = (np.array([number]) for number in (gap, 1.0, violation))
+        return polish_module._Candidates(np.full((1, 2), value), *numbers, np.array([True]))
+
+    here = candidate(0.25, 1e-17, 1e-9)
+    better = here.or_better(candidate(0.75, gap, violation))
+    assert better.points[0, 0] == (0.75 if is_taken else 0.25)
+    assert better.gap[0] == (gap if is_taken else 1e-17)
