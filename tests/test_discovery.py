@@ -11,7 +11,7 @@ from ldpopt import FrequencyEstimate, Problem, discover, losses, oracles
 from ldpopt import constraints as c
 from ldpopt.discovery import OPERATORS, Setting, register_operator, search
 from ldpopt.discovery.counterexample import _simpler, complexity
-from ldpopt.discovery.inputs import _simulated
+from ldpopt.discovery.inputs import _simulated, inputs_of
 from ldpopt.discovery.judge import TOLERANCE, Solutions, certified, compared, screen_of
 from ldpopt.errors import InfeasibleError, InvalidInputError, InvalidTypeError
 from ldpopt.solve.paths.closed_forms import closed_form_for
@@ -115,6 +115,20 @@ def test_one_kind_of_input_is_simulated_from_a_tenth_of_the_reports():
     # 400 variances: their mean is off by 30 % in less than one of a million seeds.
     spread = np.mean(values**2)
     assert spread == pytest.approx(oracle.variance(5_000), rel=0.3)
+
+
+def test_a_problem_that_accepts_no_input_says_why_by_the_first():
+    class Refusing:
+        refused = 0
+
+        def accept(self, estimate):
+            self.refused += 1
+            raise InvalidInputError(f"refused, {self.refused}")
+
+    problem = Refusing()
+    with pytest.raises(InvalidInputError, match="refused, 1"):
+        inputs_of(problem, oracles.OUE(1.0, 4), 1_000, 5, np.random.default_rng(0))
+    assert problem.refused == 5
 
 
 def test_evidence_states_what_was_looked_at(form):
