@@ -204,8 +204,10 @@ def nearest(name: object, choices: Iterable[str]) -> list[str]:
 def other_separator(heading: Sequence[str]) -> str:
     """Return a remedy for columns that no comma separates, as messages end; empty without any."""
     # A comma in a line of several words would have made several columns of it.
-    is_one = len(heading) == 1 and any(mark in heading[0] for mark in ";\t")
-    return ": separate columns by commas" if is_one else ""
+    if len(heading) != 1:
+        return ""
+    (name,) = heading
+    return ": separate columns by commas" if any(mark in name for mark in ";\t") else ""
 
 
 def not_utf8(error: UnicodeDecodeError) -> str:

@@ -88,6 +88,11 @@ def test_every_claim_shows_the_numbers_that_it_showed_before(results):
     assert list(kept_claims.differences(kept_claims.kept(), now)) == []
 
 
+def test_variances_are_compared_at_the_sizes_of_the_papers_data(instances):
+    sizes = {d for _, d in variances._grid(instances)}
+    assert sizes >= {915, 1_024, 1_573, 42_178}
+
+
 @pytest.mark.parametrize(("tolerance", "impossible"), [("IDENTITY", -1.0), ("SIGMAS", 0.0)])
 def test_each_part_of_a_verdict_is_red_alone(tolerance, impossible, instances, monkeypatch):
     """The split is exact, and its variance is the stated one: one of the two is not enough."""

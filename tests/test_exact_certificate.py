@@ -5,6 +5,7 @@ import math
 import sys
 from dataclasses import FrozenInstanceError
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -424,6 +425,12 @@ def test_an_enclosure_that_misses_the_total_proves_nothing(monkeypatch):
         )
         monkeypatch.setattr(enclosed_price, "near_parameter", wrong)
         assert certified(problem, [0.5, 0.5, 0.5], [0.4, 0.3, 0.3]).gap == np.inf
+
+
+@pytest.mark.parametrize(("weights", "bits"), [(None, 0), ([1], 1), ([3, 8, 3, 1], 7)])
+def test_a_sum_of_inverses_has_the_bits_of_all_different_weights(weights, bits):
+    given = None if weights is None else np.array(weights)
+    assert exact_box._bits(SimpleNamespace(weights=given)) == bits
 
 
 def test_few_bits_of_an_enclosure_prove_a_larger_gap_and_distance(monkeypatch):

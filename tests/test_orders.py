@@ -433,3 +433,11 @@ def test_an_error_in_the_pairs_says_where_it_is():
 
     with pytest.raises(FunctionError, match=r"the pairs of Broken\(\) failed: KeyError"):
         Problem(LeastSquares(), [Broken()]).solve([0.1, 0.5])
+
+
+def test_a_chain_that_nobody_states_is_pooled_in_one_pass(monkeypatch):
+    """The kernel of forests sorts: O(d log d) in place of O(d)."""
+    monkeypatch.setattr(tree_kernels, "pool", lambda *_: pytest.fail("pooled as a forest"))
+    chain = np.array([-1, 0, 1])
+    pooled = closed_form.isotonic(np.array([0.1, 0.5, 0.3]), chain)
+    assert_allclose(pooled, [0.3, 0.3, 0.3], rtol=0, atol=ROUNDING)

@@ -70,8 +70,10 @@ something that does not happen."""
 SKIPPED = {
     ("ldpopt/rendering", "constant"): "sizes and positions in figures and pages: judged by eye",
     ("ldpopt/rendering", "sign"): "sizes and positions in figures and pages: judged by eye",
+    ("ldpopt/estimate/figure.py", "constant"): "sizes and positions in a figure: judged by eye",
+    ("ldpopt/estimate/figure.py", "sign"): "sizes and positions in a figure: judged by eye",
 }
-"""Errors that are not drawn, by folder and kind, each with the reason."""
+"""Errors that are not drawn, by folder or file and kind, each with the reason."""
 
 
 NOTICED = ("failed", "time limit", "ended")
@@ -336,9 +338,8 @@ def _places(only: str) -> Iterator[Mutation]:
 
 
 def _skipped(mutation: Mutation) -> bool:
-    return any(
-        mutation.path.startswith(f"{folder}/") and mutation.kind == kind for folder, kind in SKIPPED
-    )
+    place = Path(mutation.path)
+    return any(place.is_relative_to(skipped) and mutation.kind == kind for skipped, kind in SKIPPED)
 
 
 class Results:

@@ -190,10 +190,16 @@ def _itself(explanation: Explanation) -> Explanation:
     return explanation
 
 
+def _of_trials(arrays: Sequence[Array], shape: tuple[int, ...]) -> Array:
+    """Return arrays of one shape, one per trial, as one."""
+    stack = np.stack(arrays)
+    return stack.reshape((*shape, *stack.shape[1:]))
+
+
 def _stacked(parts: Sequence[Evidence], shape: tuple[int, ...]) -> Explanation:
     """Return the explanations of many trials as one."""
     *columns, sizes, of_curved = zip(*(part.explain() for part in parts), strict=True)
-    arrays: Any = [np.stack(one).reshape((*shape, *one[0].shape)) for one in columns]
+    arrays: Any = [_of_trials(one, shape) for one in columns]
     # cvxpy's constraints have their multipliers trial by trial.
     by_trial = tuple(zip(*of_curved, strict=True))
     return Explanation(*arrays)._replace(row_sizes=sizes[0], of_curved=by_trial)

@@ -341,7 +341,8 @@ def _checked(
             f"the point must map variables to values, got {point!r}: this problem has "
             f"{len(variables)} variables ({names}), and a value alone is enough for one variable"
         )
-    return {variables[0]: _value_of(variables[0], {variables[0]: point})}
+    (variable,) = variables
+    return {variable: _value_of(variable, {variable: point})}
 
 
 def _value_of(variable: cp.Variable, point: Mapping[cp.Variable, ArrayLike] | None) -> Any:

@@ -156,8 +156,10 @@ def _range(
         is_high = np.all((slope_high >= 0) | (upper <= high)) and high >= lower.max()
         if is_low and is_high:
             break
-        low = max(low * (1.0 if is_low else 4.0), -_FARTHEST)
-        high = min(high * (1.0 if is_high else 4.0), _FARTHEST)
+        if not is_low:
+            low = max(4.0 * low, -_FARTHEST)
+        if not is_high:
+            high = min(4.0 * high, _FARTHEST)
     else:
         raise InvalidInputError(UNBOUNDED.format(rest.loss))
     total = rest.total(len(lower))
