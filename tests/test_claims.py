@@ -55,6 +55,7 @@ from ldpopt.risks.misfit import Misfit
 from ldpopt.sources import Sources
 from ldpopt.studies import selection
 from tests import kept_claims
+from tests.printed import draws_as_kept
 
 ROOT = Path(__file__).parent.parent
 KEPT_RUN = ROOT / "experiments" / "results"
@@ -84,6 +85,8 @@ def test_no_claim_is_lost_or_added_unnoticed():
 
 def test_every_claim_shows_the_numbers_that_it_showed_before(results):
     """Verdicts are stated by the claims; an error in a check may leave its verdict as it was."""
+    if not draws_as_kept():
+        pytest.skip("numpy draws other numbers than those of the kept run")
     now = kept_claims.shown(results)
     assert list(kept_claims.differences(kept_claims.kept(), now)) == []
 
