@@ -279,6 +279,18 @@ def test_tests_of_a_function_come_quickest_first(tmp_path):
     assert calls.quick(at_top) == ["tests/test_docs.py::quick", "tests/test_tools.py::other"]
 
 
+def test_the_file_of_a_module_s_tests_runs_before_those_that_call_it_most(tmp_path):
+    path = tmp_path / "callmap.json"
+    calling = {f"tests/test_docs.py::{name}": [mutants.WHOLE_SECONDS, [0]] for name in "ab"}
+    tests = {**calling, "tests/test_hashing.py::one": [0.1, [0]]}
+    path.write_text(json.dumps({"functions": ["ldpopt/oracles/hashing.py::f"], "tests": tests}))
+    calls = mutants.CallMap(path)
+    (in_f,) = mutations.mutations("ldpopt/oracles/hashing.py", b"def f():\n    return 1\n")
+    assert calls.whole_files(in_f) == ["tests/test_hashing.py"]
+    (beside,) = mutations.mutations("ldpopt/oracles/hashing.py", b"LIMIT = 1\n")
+    assert calls.whole_files(beside)[0] == "tests/test_hashing.py"
+
+
 def test_compiled_functions_are_tested_through_the_modules_that_import_them(tmp_path):
     path = tmp_path / "callmap.json"
     names = ["ldpopt/closed_form/hierarchy.py::f", "ldpopt/closed_form/simplex.py::g"]

@@ -150,14 +150,18 @@ class CallMap:
         return chosen
 
     def whole_files(self, mutation: Mutation) -> list[str]:
-        """Return the test files of the changed function, those that call it most first."""
+        """Return the test files of the changed function: the module's, and those that call it most.
+
+        Many files that solve a problem call a function more often than those that test it.
+        """
         tests = self._tests_of(mutation)
         if not tests:
             return _files_that_name(mutation)
         calls = Counter(map(file_of, tests))
+        its_own = f"tests/test_{Path(mutation.path).stem}.py"
         total = 0.0
         chosen: list[str] = []
-        for file, _ in calls.most_common():
+        for file in sorted(calls, key=lambda name: (name != its_own, -calls[name])):
             total += self.duration([file])
             if chosen and total > WHOLE_SECONDS:
                 break
