@@ -1,8 +1,8 @@
 """Keep what the quick ledger shows, after a deliberate change: ``python -m tests.kept_claims``.
 
-Kept are the ids of all claims, on how many instances each was checked, and every number of its
-evidence: an error in a check may move what it shows, and leave its verdict as it was. Left out is
-what depends on the versions of solvers, and on the last bits of a sum.
+The record has the id of every claim, the number of instances on which it was checked, and every
+number of its evidence. An error in a check may move these numbers and leave the verdict as it was.
+The record leaves out what depends on the version of a solver, or on the last bits of a sum.
 """
 
 import json
@@ -50,11 +50,11 @@ def shown(results: Iterable[Any]) -> dict[str, Any]:
     return record
 
 
-def differences(kept: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
-    """Yield a line for everything that claims of both records show in another way."""
-    for claim in sorted(kept.keys() & now.keys()):
-        before = kept[claim]
-        after = now[claim]
+def differences(old_record: dict[str, Any], new_record: dict[str, Any]) -> Iterator[str]:
+    """Yield a line for each number that differs, of the claims that both records have."""
+    for claim in sorted(old_record.keys() & new_record.keys()):
+        before = old_record[claim]
+        after = new_record[claim]
         if before["instances"] != after["instances"]:
             yield f"{claim}: {before['instances']} instances, now {after['instances']}"
         names = before["evidence"] | after["evidence"]

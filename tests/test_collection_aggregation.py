@@ -455,7 +455,7 @@ def test_a_rejects_file_that_cannot_be_written_is_refused_before_a_row_is_reject
 
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5, "2"])
-def test_a_number_of_workers_that_is_none_is_refused_before_a_file_is_opened(workers, tmp_path):
+def test_a_wrong_number_of_workers_is_refused_before_a_file_is_opened(workers, tmp_path):
     with pytest.raises(LdpoptError, match="workers must be"):
         aggregate(tmp_path / "missing", workers=workers)
 
