@@ -435,8 +435,8 @@ def test_no_code_outside_asks_losses_and_constraints_for_their_class():
 )
 def test_a_question_is_seen(line):
     source, is_package = SOURCES["ldpopt.solve.joint"]
-    more = SOURCES | {"ldpopt.solve.joint": (f"{source}\n{line}\n", is_package)}
-    assert places_that_ask(more) == {"solve.joint": 1}
+    asking = {"ldpopt.solve.joint": (f"{source}\n{line}\n", is_package)}
+    assert places_that_ask(asking) == {"solve.joint": 1}
 
 
 # --- p and q are computed in one place ------------------------------------------------------------
