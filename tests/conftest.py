@@ -42,7 +42,8 @@ def pytest_collection_finish():
     # What imports left behind is kept too: to look for it first would take half a second.
     gc.freeze()
     # Libraries that tests load later are not frozen: at the usual thresholds, searching them again
-    # and again took 6 to 10 % of the processor time. Here a full one comes every 40 million objects.
+    # and again took 6 to 10 % of the processor time. Here a full one comes every 40 million
+    # objects.
     gc.set_threshold(100_000, 20, 20)
     gc.enable()
 
