@@ -59,6 +59,7 @@ from ldpopt.solve.plan import Outcome, Plan
 from ldpopt.solve.programs.program import ConeProgram
 from ldpopt.solve.programs.solvers import Running
 from ldpopt.solve.status import ACCURACIES, Status
+from tests.every_two import every_two
 from tests.test_certificate_soundness import as_if_long
 from tests.tolerances import CERTIFIED, SOLVER
 
@@ -887,13 +888,14 @@ BEYOND_THE_DOMAIN = [
 ]
 
 
-@pytest.mark.parametrize(("loss", "estimate", "outside"), BEYOND_THE_DOMAIN)
-@pytest.mark.parametrize("path", ["closed-form", "conic"])
-@pytest.mark.parametrize("is_long", [False, True])
-@pytest.mark.parametrize("kind", ["bounds", "total", "order", "top set", "group"])
-def test_where_the_loss_is_infinite_nothing_is_optimal(
-    loss, estimate, outside, path, is_long, kind
-):
+@every_two(
+    case=BEYOND_THE_DOMAIN,
+    kind=["bounds", "total", "order", "top set", "group"],
+    path=["closed-form", "conic"],
+    is_long=[False, True],
+)
+def test_where_the_loss_is_infinite_nothing_is_optimal(case, kind, path, is_long):
+    loss, estimate, outside = case
     # One value is beyond the end alone, and the first one is the larger.
     point = np.array([outside, 0.0] if outside > 0 else [0.0, outside])
     further = {
@@ -922,9 +924,11 @@ def test_bounds_beyond_the_end_of_a_loss_are_an_infeasible_problem(loss, estimat
         Problem(loss, [bounds, *more]).solve(estimate)
 
 
-@pytest.mark.parametrize("power", [250, 255, 290, 299, 305])
-@pytest.mark.parametrize("more", [(), (Monotone([0, 1, 2]),), (Near([0.3, 0.3, 0.4], 0.1),)])
-@pytest.mark.parametrize("plain", [LeastSquares(), KLTo([0.3, 0.3, 0.4])])
+@every_two(
+    power=[250, 255, 290, 299, 305],
+    more=[(), (Monotone([0, 1, 2]),), (Near([0.3, 0.3, 0.4], 0.1),)],
+    plain=[LeastSquares(), KLTo([0.3, 0.3, 0.4])],
+)
 @pytest.mark.filterwarnings("ignore:the solution is inaccurate")
 def test_in_huge_units_the_status_is_that_of_the_certificate(plain, more, power):
     problem = Problem(10.0**power * plain, [NonNegative(), SumsTo(1.0), *more])

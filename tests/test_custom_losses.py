@@ -15,6 +15,7 @@ from ldpopt.expressions import bases_of, with_bases_in_units
 from ldpopt.solve.paths import conic
 from ldpopt.solve.programs.solver_data import reduced_problem
 from ldpopt.solve.status import Status
+from tests.every_two import every_two
 from tests.tolerances import ROUNDING, SOLVER, SUM
 
 D = 6
@@ -402,10 +403,15 @@ ENDING = {
 }
 
 
-@pytest.mark.parametrize("weight", [1e-3, 1e-4, 1e-6])
-@pytest.mark.parametrize("name", ENDING)
-@pytest.mark.parametrize(
-    "constraints", [[SumsTo(1.0)], SIMPLEX, [Bounds(0.0, 0.4), SumsTo(1.0)], []], ids=repr
+@every_two(
+    constraints={
+        "total": [SumsTo(1.0)],
+        "simplex": SIMPLEX,
+        "caps": [Bounds(0.0, 0.4), SumsTo(1.0)],
+        "nothing": [],
+    },
+    name=[*ENDING],
+    weight=[1e-3, 1e-4, 1e-6],
 )
 def test_a_solver_s_point_is_inside_the_domain_of_a_loss_that_ends_there(weight, name, constraints):
     """Values below exp(-100) are nothing to a solver, which may leave them below 0."""
@@ -708,26 +714,20 @@ def test_a_function_in_place_of_a_loss_has_a_remedy():
         Problem(losses.LeastSquares, SIMPLEX)
 
 
-@pytest.mark.parametrize(
-    "loss",
-    [
-        lambda f, _: 0.5 * cp.sum_squares(f),
-        lambda f, _: cp.sum(cp.power(f, 4)),
-        lambda f, _: cp.norm(f),
-        lambda f, _: cp.tv(f) + cp.norm1(f),
-    ],
-    ids=["ridge", "quartic", "norm", "kinks"],
+@every_two(
+    loss={
+        "ridge": lambda f, _: 0.5 * cp.sum_squares(f),
+        "quartic": lambda f, _: cp.sum(cp.power(f, 4)),
+        "norm": lambda f, _: cp.norm(f),
+        "kinks": lambda f, _: cp.tv(f) + cp.norm1(f),
+    },
+    constraints={
+        "bounds": [NonNegative()],
+        "row": [CustomConstraint(lambda f: [f[0] + f[1] <= 0.6])],
+        "ball": [NonNegative(), CustomConstraint(lambda f: [cp.norm(f) <= 2])],
+    },
+    unit=[1e-4, 1.0, 1e4],
 )
-@pytest.mark.parametrize(
-    "constraints",
-    [
-        [NonNegative()],
-        [CustomConstraint(lambda f: [f[0] + f[1] <= 0.6])],
-        [NonNegative(), CustomConstraint(lambda f: [cp.norm(f) <= 2])],
-    ],
-    ids=["bounds", "row", "ball"],
-)
-@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
 def test_a_minimum_of_zero_at_zero_is_exact(loss, constraints, unit):
     # Nothing near it has a size that a gap could be relative to.
     estimate = unit * np.array([0.45, 0.3, 0.2, 0.12, -0.02, -0.05])

@@ -26,6 +26,7 @@ from ldpopt.errors import (
 from ldpopt.estimate import Noise
 from ldpopt.oracles import GRR, ORACLES, OUE, HadamardResponse
 from ldpopt.protocol import PureProtocol
+from tests.every_two import every_two
 from tests.tolerances import CERTIFIED, ROUNDING, SIGMAS
 
 QUARTERS = PureProtocol(1.0, 3, p=0.5, q=0.25)
@@ -332,9 +333,11 @@ def test_raw_frequencies_wrapped_by_hand_are_recognised_by_their_counts(name, tr
     assert_array_equal(wrapped.interval(), raw.interval())
 
 
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("method", [name for name in METHODS if name not in ("base", "post-pos")])
-@pytest.mark.parametrize("name", ORACLES)
+@every_two(
+    method=[name for name in METHODS if name not in ("base", "post-pos")],
+    name=[*ORACLES],
+    seed=range(2),
+)
 @pytest.mark.filterwarnings("ignore::ldpopt.errors.LdpoptWarning")
 def test_processed_frequencies_wrapped_by_hand_do_not_pass_for_raw(name, method, seed):
     raw = simulated(ORACLES[name], seed=seed)

@@ -19,6 +19,7 @@ from ldpopt.constraints import (
     SumsTo,
 )
 from ldpopt.losses import LeastSquares, WeightedLeastSquares
+from tests.every_two import every_two
 from tests.test_orders import random_forest
 from tests.tolerances import CERTIFIED, ROUNDING, SOLVER, SUM
 
@@ -207,20 +208,23 @@ def test_zeroing_the_subtrees_below_zero_is_not_the_projection():
     assert np.sum((right - f) ** 2) < np.sum((added_up - f) ** 2) - 0.01
 
 
-@pytest.mark.parametrize("total", [None, 1.0, 0.0])
-@pytest.mark.parametrize("others", [[], [NonNegative()]], ids=str)
-@pytest.mark.parametrize("shape", [*SHAPES, "random"])
-def test_the_closed_forms_agree_with_two_solvers(shape, others, total):
+@every_two(
+    shape=[*SHAPES, "random"],
+    total=[None, 1.0, 0.0],
+    others={"any sign": [], "nonnegative": [NonNegative()]},
+    weighted=[False, True],
+)
+def test_the_closed_forms_agree_with_two_solvers(shape, total, others, weighted):
     rng = np.random.default_rng(6)
     parents = random_forest(rng, 40, 2) if shape == "random" else SHAPES[shape]
     d = len(parents)
-    for loss in (LeastSquares(), WeightedLeastSquares(rng.uniform(0.2, 5, d))):
-        problem = Problem(loss, [Hierarchy(parents, total), *others])
-        f = rng.normal(1 / d, 0.3, (2, d))
-        exact = problem.solve(f, path="closed-form").frequencies
-        for solver in ("CLARABEL", "OSQP"):
-            numeric = problem.solve(f, path="conic", solver=solver).frequencies
-            assert_allclose(exact, numeric, rtol=0, atol=SOLVER["CLARABEL"])
+    loss = WeightedLeastSquares(rng.uniform(0.2, 5, d)) if weighted else LeastSquares()
+    problem = Problem(loss, [Hierarchy(parents, total), *others])
+    f = rng.normal(1 / d, 0.3, (2, d))
+    exact = problem.solve(f, path="closed-form").frequencies
+    for solver in ("CLARABEL", "OSQP"):
+        numeric = problem.solve(f, path="conic", solver=solver).frequencies
+        assert_allclose(exact, numeric, rtol=0, atol=SOLVER["CLARABEL"])
 
 
 def test_a_fixed_root_is_the_same_as_a_known_total_and_has_another_form():

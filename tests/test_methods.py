@@ -21,6 +21,7 @@ from ldpopt import (
 )
 from ldpopt.errors import InvalidInputError, InvalidTypeError, LdpoptWarning
 from tests import reference
+from tests.every_two import every_two
 from tests.tolerances import CERTIFIED, EPS, ROUNDING, SUM
 
 TABLE_I = [
@@ -102,10 +103,12 @@ def test_the_table_cannot_be_changed():
 # --- each method against its definition -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("d", SIZES)
-@pytest.mark.parametrize("name", [name for name in TABLE_I if not name.startswith("power")])
-@pytest.mark.parametrize("kind", ORACLES)
-def test_method_equals_its_definition(name, kind, d):
+@every_two(
+    name=[name for name in TABLE_I if not name.startswith("power")],
+    d=SIZES,
+    kind=[*ORACLES],
+)
+def test_method_equals_its_definition(name, d, kind):
     estimate = collected(d, ORACLES[kind], seed=d)
     expected = literal(name, estimate.frequencies.tolist(), estimate)
     assert_allclose(

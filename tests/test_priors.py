@@ -26,6 +26,7 @@ from ldpopt.priors.curve import interpolated
 from ldpopt.priors.families import _stirling_difference
 from ldpopt.priors.noise import CountNoise
 from tests import reference
+from tests.every_two import every_two
 from tests.prior_estimates import N, collected
 from tests.tolerances import POSTERIOR, SIGMAS, SPREAD
 
@@ -211,15 +212,13 @@ def test_the_mean_rises_by_the_variance(name):
     assert_allclose(prior.posterior(y, noise).variance / noise**2, slope, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("level", [0.5, 0.95, 0.999])
-@pytest.mark.parametrize("name", FAMILIES)
-def test_intervals_are_the_quantiles_of_the_sums(name, level):
+@every_two(name=[*FAMILIES], level=[0.5, 0.95, 0.999], noise=[3.0, 200.0])
+def test_intervals_are_the_quantiles_of_the_sums(name, level, noise):
     prior, _ = FAMILIES[name]
-    for noise in (3.0, 200.0):
-        lower, upper = prior.interval(Y[1:-1], noise, level)
-        for low, high, y in zip(lower, upper, Y[1:-1], strict=True):
-            assert low == reference.quantile(weights(name), y, COUNTS, noise, (1 - level) / 2)
-            assert high == reference.quantile(weights(name), y, COUNTS, noise, (1 + level) / 2)
+    lower, upper = prior.interval(Y[1:-1], noise, level)
+    for low, high, y in zip(lower, upper, Y[1:-1], strict=True):
+        assert low == reference.quantile(weights(name), y, COUNTS, noise, (1 - level) / 2)
+        assert high == reference.quantile(weights(name), y, COUNTS, noise, (1 + level) / 2)
 
 
 def test_intervals_cover_what_they_promise():

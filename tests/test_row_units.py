@@ -1,5 +1,7 @@
 """A linear row is the same set in any unit: so are its point, its violation and its multiplier."""
 
+import functools
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -7,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from ldpopt import Parameter, Problem, certify
 from ldpopt.constraints import Linear, NonNegative, SumsTo
 from ldpopt.losses import Huber, LeastAbsolute, LeastSquares, WeightedLeastSquares
+from tests.every_two import every_two
 
 D = 9
 RNG = np.random.default_rng(4)
@@ -30,12 +33,15 @@ def rows(factor, *, equations):
     return Linear(factor * ROWS, lower, factor * right)
 
 
-@pytest.mark.parametrize("factor", FACTORS)
-@pytest.mark.parametrize("equations", [False, True])
-@pytest.mark.parametrize("loss", LOSSES)
-def test_rows_in_any_unit_have_the_same_answer(loss, equations, factor):
+@functools.cache
+def in_the_usual_unit(loss, equations):
+    return Problem(LOSSES[loss], [*SIMPLEX, rows(1.0, equations=equations)]).solve(ESTIMATE)
+
+
+@every_two(factor=FACTORS, loss=[*LOSSES], equations=[False, True])
+def test_rows_in_any_unit_have_the_same_answer(factor, loss, equations):
     # A unit alone is enough to tell both apart from rows that are taken as they are.
-    usual = Problem(LOSSES[loss], [*SIMPLEX, rows(1.0, equations=equations)]).solve(ESTIMATE)
+    usual = in_the_usual_unit(loss, equations)
     solution = Problem(LOSSES[loss], [*SIMPLEX, rows(factor, equations=equations)]).solve(ESTIMATE)
     assert usual.status == solution.status == "optimal"
     assert solution.certificate.is_optimal(1e-8, relative=True)
