@@ -1,5 +1,7 @@
 """Frequencies of any size have the same answers: counts of users, shares, and shares of shares."""
 
+import functools
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -37,6 +39,7 @@ from ldpopt.losses import (
 from ldpopt.solve.acceptance import judge as acceptance
 from ldpopt.solve.plan import Outcome, Plan
 from ldpopt.solve.status import Status
+from tests.every_two import every_two
 
 D = 9
 RNG = np.random.default_rng(0)
@@ -131,26 +134,35 @@ FAMILIES = {
 }
 
 
-@pytest.mark.parametrize("exponent", [-33, -60, -150, 40, 200])
-@pytest.mark.parametrize("name", FAMILIES)
-def test_an_answer_has_the_unit_of_its_problem(name, exponent):
+RAW = {"above": ABOVE, "around": AROUND}
+
+
+@functools.cache
+def in_unit_one(name, start):
+    return Problem(*FAMILIES[name](1.0)).solve(RAW[start])
+
+
+@every_two(name=[*FAMILIES], exponent=[-33, -60, -150, 40, 200], start=[*RAW])
+def test_an_answer_has_the_unit_of_its_problem(name, exponent, start):
     unit = 2.0**exponent
-    for raw in (ABOVE, AROUND):
-        expected = Problem(*FAMILIES[name](1.0)).solve(raw)
-        solution = Problem(*FAMILIES[name](unit)).solve(unit * raw)
-        assert solution.status is expected.status is Status.OPTIMAL
-        assert_allclose(solution.frequencies / unit, expected.frequencies, atol=1e-7)
-        certificate = solution.certificate
-        assert certificate.is_optimal(1e-8, relative=True)
-        assert certificate.size <= 20 * unit
+    expected = in_unit_one(name, start)
+    solution = Problem(*FAMILIES[name](unit)).solve(unit * RAW[start])
+    assert solution.status is expected.status is Status.OPTIMAL
+    assert_allclose(solution.frequencies / unit, expected.frequencies, atol=1e-7)
+    certificate = solution.certificate
+    assert certificate.is_optimal(1e-8, relative=True)
+    assert certificate.size <= 20 * unit
 
 
 # At 2^-400 and 2^480 squares are 1e-241 and 1e289: nearer to the ends their digits are lost.
-@pytest.mark.parametrize("exponent", [-300, -400, 300, 480])
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(
+    ("name", "exponent"),
+    # In turns one of them near an end, and one further inside on the other side.
+    [(n, e) for place, n in enumerate(FAMILIES) for e in ((-400, 300), (-300, 480))[place % 2]],
+)
 def test_an_answer_has_the_unit_of_its_problem_as_far_as_its_loss_has_numbers(name, exponent):
     unit = 2.0**exponent
-    expected = Problem(*FAMILIES[name](1.0)).solve(AROUND)
+    expected = in_unit_one(name, "around")
     solution = Problem(*FAMILIES[name](unit)).solve(unit * AROUND)
     assert solution.status is Status.OPTIMAL
     assert_allclose(solution.frequencies / unit, expected.frequencies, atol=1e-7)
@@ -224,13 +236,20 @@ SUMS = {
 }
 
 
-@pytest.mark.parametrize("exponent", [-100, -53, -40, 40, 100])
-@pytest.mark.parametrize("order", [Monotone(np.arange(D)), Unimodal(3)], ids=["chain", "mode"])
-@pytest.mark.parametrize("loss", SUMS)
-def test_a_loss_under_an_order_and_a_total_has_the_same_answer_in_any_unit(loss, order, exponent):
-    where = [SumsTo(1.0), order]
-    once = Problem(SUMS[loss], where).solve(AROUND, path="closed-form")
+ORDERS = {"chain": Monotone(np.arange(D)), "mode": Unimodal(3)}
+
+
+@functools.cache
+def split_by_slopes(loss, order):
+    once = Problem(SUMS[loss], [SumsTo(1.0), ORDERS[order]]).solve(AROUND, path="closed-form")
     assert "split by slopes" in once.solver
+    return once
+
+
+@every_two(loss=[*SUMS], order=[*ORDERS], exponent=[-100, -53, -40, 40, 100])
+def test_a_loss_under_an_order_and_a_total_has_the_same_answer_in_any_unit(loss, order, exponent):
+    once = split_by_slopes(loss, order)
+    where = [SumsTo(1.0), ORDERS[order]]
     scaled = Problem(2.0**exponent * SUMS[loss], where).solve(AROUND, path="closed-form")
     assert scaled.status is Status.OPTIMAL
     assert_allclose(scaled.frequencies, once.frequencies, rtol=0, atol=1e-7)

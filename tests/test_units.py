@@ -338,13 +338,13 @@ PUSHED_TO_0 = {
 }
 
 
-@pytest.mark.parametrize("size", [1e-14, 1e-12, 1e-11])
 @pytest.mark.parametrize("name", PUSHED_TO_0)
-def test_values_that_bounds_hold_at_0_say_nothing_about_the_unit_of_a_loss(name, size):
+def test_values_that_bounds_hold_at_0_say_nothing_about_the_unit_of_a_loss(name):
     """A solver ends beside 0, where the loss is made of an estimate near 1."""
     problem = Problem(PUSHED_TO_0[name], [NonNegative(), Linear(np.ones(4), -np.inf, 1.0)])
-    certificate = certify(problem, [0.63, 0.21, 0.09, 0.21], np.full(4, size))
-    assert certificate.is_optimal(1e-8, relative=True)
+    for size in (1e-14, 1e-12, 1e-11):
+        certificate = certify(problem, [0.63, 0.21, 0.09, 0.21], np.full(4, size))
+        assert certificate.is_optimal(1e-8, relative=True), size
     beside = certify(problem, [0.63, 0.21, 0.09, 0.21], np.full(4, 1e-6))
     assert not beside.is_optimal(1e-8, relative=True)
 
@@ -405,7 +405,7 @@ def test_own_curved_sets_have_the_same_answers_in_any_unit(name):
     build, bound = CURVED[name]
     answers = []
     # Violations count in the function's own unit: small fourth powers are below all tolerances.
-    exponents = (0, 5, 10, 20) if name == "fourth powers" else (0, -10, -15, -20, 10, 20)
+    exponents = (0, 5, 10, 20) if name == "fourth powers" else (0, -10, -20, 20)
     for exponent in exponents:
         t = 2.0**exponent
         ball = Custom(lambda f, t=t: [build(f, t) <= bound(t)])
