@@ -58,7 +58,7 @@ def isotonic_by_minimax(f, parents, weights):
 # --- pooling --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(10))
 def test_pooling_on_a_tree_is_the_min_max_formula(seed):
     rng = np.random.default_rng(seed)
     d = int(rng.integers(1, 8))
@@ -145,15 +145,17 @@ ORDERS = {
 @pytest.mark.parametrize("others", OTHERS)
 @pytest.mark.parametrize("kind", ORDERS)
 def test_the_closed_form_of_an_order_agrees_with_two_solvers(kind, others):
+    first = [*ORDERS].index(kind) + [*OTHERS].index(others)
     for seed, d in enumerate([2, 5, 30]):
         rng = np.random.default_rng(seed)
         f = rng.normal(1 / d, 0.3, (2, d))
         problem = Problem(LeastSquares(), [ORDERS[kind](d, rng), *OTHERS[others]])
         exact = problem.solve(f, path="closed-form")
         assert exact.certificate.violation.max() <= CERTIFIED
-        for solver in ("CLARABEL", "QOCO"):
-            numeric = problem.solve(f, path="conic", solver=solver)
-            assert_allclose(exact.frequencies, numeric.frequencies, rtol=0, atol=SOLVER[solver])
+        # In turns: each size, order and set of others meets both.
+        solver = ("CLARABEL", "QOCO")[(first + seed) % 2]
+        numeric = problem.solve(f, path="conic", solver=solver)
+        assert_allclose(exact.frequencies, numeric.frequencies, rtol=0, atol=SOLVER[solver])
 
 
 @pytest.mark.parametrize("others", ["alone", "non-negative"])
@@ -304,7 +306,7 @@ def test_values_split_down_to_a_bound_are_at_the_bound(lower):
     """Halving ends at 1e-20, which is more than nothing beside a minimum of 0."""
     loss = LeastSquares() + 1e-4 * L1To(np.full(5, 0.1))
     problem = Problem(loss, [Bounds(lower, np.inf), Monotone([0, 1, 2, 3, 4])])
-    for seed in range(20):
+    for seed in range(10):
         target = np.random.default_rng(seed).normal(size=5) - 0.7
         solution = problem.solve(target, path="closed-form")
         f = solution.frequencies
@@ -319,7 +321,9 @@ def split_by_halving(slopes, lowest, highest, parents):
     """The minimiser by 60 halvings; each time all sets that hold the parents are tried."""
     d = len(parents)
     sets = [np.array(bits, dtype=bool) for bits in itertools.product([0, 1], repeat=d)]
-    closed = [s for s in sets if all(parents[v] < 0 or s[parents[v]] for v in np.flatnonzero(s))]
+    closed = np.array(
+        [s for s in sets if all(parents[v] < 0 or s[parents[v]] for v in np.flatnonzero(s))]
+    )
     low = np.full(d, lowest)
     high = np.full(d, highest)
     for _ in range(60):
@@ -328,9 +332,10 @@ def split_by_halving(slopes, lowest, highest, parents):
         for first, last in {*zip(low, high, strict=True)}:
             block = (low == first) & (high == last)
             at = slopes(middle)
+            inside = closed & block
             # Of sets with the same sum the smallest.
-            best = min(closed, key=lambda s: (at[s & block].sum(), (s & block).sum()))
-            above |= best & block
+            first_of_all = np.lexsort((inside.sum(axis=1), inside @ at))[0]
+            above |= inside[first_of_all]
         low = np.where(above, middle, low)
         high = np.where(above, high, middle)
     return low + (high - low) / 2
