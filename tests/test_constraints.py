@@ -141,8 +141,10 @@ def test_the_violation_of_a_stack_is_that_of_its_rows(constraint, violation):
 @pytest.mark.parametrize("constraint", CONVEX, ids=name)
 def test_a_projection_onto_the_cone_form_lands_inside(constraint):
     f = cp.Variable(4)
-    for target in (F, *np.random.default_rng(1).normal(0, 1, (3, 4))):
-        problem = cp.Problem(cp.Minimize(cp.sum_squares(f - target)), constraint.cone_form(f))
+    target = cp.Parameter(4)
+    # One program, stated once.
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(f - target)), constraint.cone_form(f))
+    for target.value in (F, *np.random.default_rng(1).normal(0, 1, (3, 4))):
         problem.solve(solver="CLARABEL")
         assert problem.status == "optimal"
         assert constraint.violation(f.value) <= SOLVER["CLARABEL"]
