@@ -112,12 +112,15 @@ def variants(w):
     return {name: Problem(loss, [*SIMPLEX, *more]) for name, (loss, more) in stated.items()}
 
 
-def moved(w, problem, solution):
-    """Yield points beside the minimum, worse or outside: one value has given some to another."""
+def moved(w, problem, solution, chosen=slice(None)):
+    """Yield points beside the minimum, worse or outside: one value has given some to another.
+
+    ``chosen`` are the places of those that take, of three: all of them, if not named.
+    """
     f = solution.frequencies
     start = FrequencyEstimate.of(solution.start)
     giver = int(np.argmax(f))
-    for taker in (w.d // 2, w.d - 1, 1 if giver != 1 else 2):
+    for taker in (w.d // 2, w.d - 1, 1 if giver != 1 else 2)[chosen]:
         point = f.copy()
         point[giver] -= MOVE
         point[taker] += MOVE
@@ -127,10 +130,10 @@ def moved(w, problem, solution):
             yield point
 
 
-def outcome(w, problem):
-    """Return (certified, refused, tried) of one variant."""
+def outcome(w, problem, chosen=slice(None)):
+    """Return (certified, refused, tried) of one variant, with ``chosen`` as of ``moved``."""
     solution = problem.solve(w.raw)
-    points = list(moved(w, problem, solution))
+    points = list(moved(w, problem, solution, chosen))
     start = FrequencyEstimate.of(solution.start)
     refused = 0
     for point in points:
@@ -150,7 +153,9 @@ VARIANTS = variants(WORLD)
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_the_minimum_is_certified_and_moved_points_are_refused(name):
-    certified, refused, tried = outcome(WORLD, VARIANTS[name])
+    # Two of the three points, in turns: `make tour` tries all.
+    chosen = (slice(2), slice(1, 3))[[*VARIANTS].index(name) % 2]
+    certified, refused, tried = outcome(WORLD, VARIANTS[name], chosen)
     assert certified
     assert refused == tried > 0
 
