@@ -63,18 +63,31 @@ class Quadratic(NamedTuple):
         w, t, *values = map(fractions, (self.weights, self.target, *points))
         minimum = sum(wi * (si - ti) ** 2 for wi, ti, si in zip(w, t, self.minimiser, strict=True))
         unit = math.lcm(*(number.denominator for part in (w, t, *values) for number in part))
-        w, t, *values = ([int(number * unit) for number in part] for part in (w, t, *values))
+        w, t, *values = (multiples(part, unit) for part in (w, t, *values))
         losses = [
             sum(wi * (xi - ti) ** 2 for wi, ti, xi in zip(w, t, x, strict=True)) for x in values
         ]
         return [(Fraction(loss, unit**3) - minimum) / 2 for loss in losses]
 
 
+def sizes(target: Sequence[float], points: Sequence[Sequence[float]]) -> list[Fraction]:
+    """Return Σ |s - t| of each point: in integers too."""
+    t, *values = map(fractions, (target, *points))
+    unit = math.lcm(*(number.denominator for part in (t, *values) for number in part))
+    t, *values = (multiples(part, unit) for part in (t, *values))
+    return [Fraction(sum(abs(xi - ti) for xi, ti in zip(x, t, strict=True)), unit) for x in values]
+
+
+def multiples(numbers: Sequence[Fraction], unit: int) -> list[int]:
+    """Return fractions times a common multiple of their denominators."""
+    return [number.numerator * (unit // number.denominator) for number in numbers]
+
+
 def fractions(numbers):
     """Return doubles as fractions; fractions stay."""
-    return [
-        number if isinstance(number, Fraction) else Fraction(float(number)) for number in numbers
-    ]
+    # Numbers of Python are converted faster than those of numpy.
+    plain = numbers.tolist() if isinstance(numbers, np.ndarray) else numbers
+    return [number if isinstance(number, Fraction) else Fraction(float(number)) for number in plain]
 
 
 class Model(NamedTuple):
