@@ -516,12 +516,13 @@ def polyhedron_minimiser(target, weights, matrix, lower, upper):
     turned = [[x / w for x, w in zip(row, weights, strict=True)] for row in matrix]
     products = [[inner(row, other) for other in turned] for row in matrix]
     heights = [inner(row, target) for row in matrix]
+    lower, upper = map(exact_ends, (lower, upper))
     best = None
     loss = squares(target, weights)
     for pairs in choices_of_rows(len(target), lower, upper):
         chosen = [i for i, _ in pairs]
         system = [[products[i][k] for k in chosen] for i in chosen]
-        y = solved_system(system, [Fraction(end) - heights[i] for i, end in pairs])
+        y = solved_system(system, [end - heights[i] for i, end in pairs])
         if y is None:
             continue
         # Not all heights: most choices of rows leave one of the first.
@@ -537,6 +538,11 @@ def polyhedron_minimiser(target, weights, matrix, lower, upper):
             f = [x + move for x, move in zip(target, moves, strict=True)]
             best = f if best is None else smallest(loss, [best, f])
     return best
+
+
+def exact_ends(ends):
+    """Ends of rows as fractions, once and not in each comparison; infinite ones stay."""
+    return [Fraction(end) if math.isfinite(end) else end for end in ends]
 
 
 def inner(first, second):

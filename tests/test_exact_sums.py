@@ -7,6 +7,7 @@ smallest of those of all pieces, in fractions.
 import itertools
 import math
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -32,9 +33,11 @@ from ldpopt.solve.certificate.exact import rows as exact_rows
 from ldpopt.solve.certificate.exact.half_spaces import HalfSpace, Rows, violation_of
 from ldpopt.solve.certificate.exact.limits import _pass, limits_of
 from ldpopt.solve.certificate.exact.terms import Kink, Term, stated
+from tests.every_two import every_two
 from tests.test_exact_certificate import (
     assert_proved,
     certified,
+    exact_ends,
     fractions,
     polyhedron_minimiser,
     rounded,
@@ -115,11 +118,12 @@ def minimum_of_kinks(parts, matrix, lower, upper):
     planes = set()
     for part in parts:
         for first, second in itertools.combinations(part, 2):
-            row = tuple(x - y for x, y in zip(first[0], second[0], strict=True))
-            planes.add((row, second[1] - first[1]))
+            row = [x - y for x, y in zip(first[0], second[0], strict=True)]
+            planes.add(plane_of(row, second[1] - first[1]))
     rows = [fractions(row) for row in matrix]
+    lower, upper = map(exact_ends, (lower, upper))
     for row, low, high in zip(rows, lower, upper, strict=True):
-        planes |= {(tuple(row), Fraction(end)) for end in (low, high) if math.isfinite(end)}
+        planes |= {plane_of(row, end) for end in (low, high) if math.isfinite(end)}
     best = None
     for chosen in itertools.combinations(sorted(planes), D):
         f = solved_system([list(row) for row, _ in chosen], [end for _, end in chosen])
@@ -130,6 +134,12 @@ def minimum_of_kinks(parts, matrix, lower, upper):
             value = value_of_kinks(parts, f)
             best = value if best is None else min(best, value)
     return best
+
+
+def plane_of(row, end):
+    """The plane where a row has a value: one and the same of a row and of its multiples."""
+    first = next(x for x in row if x)
+    return tuple(x / first for x in row), end / first
 
 
 SUMS = {
@@ -181,19 +191,33 @@ def written_out(name):
     return rows_of(SETS[name], D)
 
 
+def target_of(kinds, kind, name):
+    """An estimate: every one meets each kind and each set, but not every pair of them."""
+    return TARGETS[(list(SETS).index(name) + list(kinds).index(kind)) % len(TARGETS)]
+
+
+@cache
+def least_of_sum(kind, name):
+    """Minimum and minimiser of a sum on a set: there are hundreds of choices of pieces and rows."""
+    _, pieces_of = SUMS[kind]
+    target = fractions(target_of(SUMS, kind, name))
+    return minimum_of_sum(target, *pieces_of(target), *written_out(name))
+
+
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("kind", SUMS)
 def test_gap_and_distance_of_sums_hold_and_are_tight(kind, name):
     loss, pieces_of = SUMS[kind]
     problem = ldpopt.Problem(loss, SETS[name])
     rng = np.random.default_rng(3)
-    # Each set with another estimate: there are hundreds of choices of pieces and rows.
-    target = TARGETS[(list(SETS).index(name) + list(SUMS).index(kind)) % len(TARGETS)]
+    target = target_of(SUMS, kind, name)
     weights, parts = pieces_of(fractions(target))
-    lowest, minimiser = minimum_of_sum(fractions(target), weights, parts, *written_out(name))
+    lowest, minimiser = least_of_sum(kind, name)
     best = [float(x) for x in minimiser]
+    results = []
     for point in (best, np.array(best) + rng.normal(0, 1e-3, D), np.full(D, 1 / 3)):
         result = certified(problem, target, point)
+        results.append(result)
         f = fractions(point)
         rise = squares(fractions(target), weights)(f) + value_of_kinks(parts, f) - lowest
         # Elsewhere than at the minimiser multipliers of tangents prove a little less.
@@ -204,9 +228,8 @@ def test_gap_and_distance_of_sums_hold_and_are_tight(kind, name):
         assert result.minimiser is None
         assert "no minimiser is known" in result.reason
     # Of the minimiser rounded to doubles the certificate proves nearly that.
-    result = certified(problem, target, best)
-    assert float(result.gap) < 1e-13
-    assert float(result.distance) < 1e-5
+    assert float(results[0].gap) < 1e-13
+    assert float(results[0].distance) < 1e-5
 
 
 KINKS = {
@@ -236,15 +259,15 @@ def test_gaps_of_kinks_alone_hold_and_are_tight(kind, name):
     loss, pieces_of = KINKS[kind]
     problem = ldpopt.Problem(loss, SETS[name])
     rng = np.random.default_rng(4)
-    for target in TARGETS:
-        parts = pieces_of(fractions(target))
-        lowest = minimum_of_kinks(parts, *written_out(name))
-        f = problem.solve(target, accuracy="high").frequencies
-        for point in (f, f + rng.normal(0, 1e-3, D), np.full(D, 1 / 3)):
-            result = certified(problem, target, point)
-            rise = value_of_kinks(parts, fractions(point)) - lowest
-            assert rise <= Fraction(float(result.gap)) <= max(rise, 0) + Fraction(1, 10**9)
-            assert result.distance == math.inf
+    target = target_of(KINKS, kind, name)
+    parts = pieces_of(fractions(target))
+    lowest = minimum_of_kinks(parts, *written_out(name))
+    f = problem.solve(target, accuracy="high").frequencies
+    for point in (f, f + rng.normal(0, 1e-3, D), np.full(D, 1 / 3)):
+        result = certified(problem, target, point)
+        rise = value_of_kinks(parts, fractions(point)) - lowest
+        assert rise <= Fraction(float(result.gap)) <= max(rise, 0) + Fraction(1, 10**9)
+        assert result.distance == math.inf
 
 
 def test_sums_of_squares_are_one_square_with_an_exact_minimiser():
@@ -327,11 +350,9 @@ def test_any_multipliers_prove_a_gap_of_a_sum_that_holds(monkeypatch):
     rng = np.random.default_rng(10)
     for kind, (loss, pieces_of) in SUMS.items():
         for name in ("chain", "top set", "rows"):
-            target = TARGETS[0]
+            target = target_of(SUMS, kind, name)
             weights, parts = pieces_of(fractions(target))
-            lowest, minimiser = minimum_of_sum(
-                fractions(target), weights, parts, *written_out(name)
-            )
+            lowest, minimiser = least_of_sum(kind, name)
             problem = ldpopt.Problem(loss, SETS[name])
             point = [float(x) for x in minimiser]
             f = fractions(point)
@@ -394,25 +415,27 @@ def test_sums_without_any_term_that_counts_are_0():
             assert certified(problem, [0.5, 0.5], [0.75, 0.25]).gap == 0
 
 
+TINY_NOISE = FrequencyEstimate([0.5, 0.5], noise=Noise(1e-310))
+USUAL_NOISE = FrequencyEstimate([1e15, 0.5], noise=Noise(1.0))
+
+
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("constraints", [[], SIMPLEX, [*SIMPLEX, Monotone([0, 1])]])
-@pytest.mark.parametrize(
-    "kinks",
-    [losses.L1To([0.0, 1.0]), losses.TotalVariation(), losses.L1To([0, 1], [1e-300, 1e300])],
+@every_two(
+    kinks=[losses.L1To([0.0, 1.0]), losses.TotalVariation(), losses.L1To([0, 1], [1e-300, 1e300])],
+    constraints=[[], SIMPLEX, [*SIMPLEX, Monotone([0, 1])]],
+    extreme={
+        "tiny noise": (TINY_NOISE, [0.5, 0.25], losses.GaussianMLE()),
+        "tiny weight": (USUAL_NOISE, [0.5, 1e300], losses.WeightedLeastSquares([1e-300, 1.0])),
+        "huge point": (USUAL_NOISE, [0.5, -1e308], losses.LeastSquares()),
+        "tiny point": (USUAL_NOISE, [5e-324, 1e-310], losses.LeastSquares()),
+    },
 )
-def test_numbers_beyond_doubles_end_in_no_error_and_no_warning(kinks, constraints):
-    tiny_noise = FrequencyEstimate([0.5, 0.5], noise=Noise(1e-310))
-    usual = FrequencyEstimate([1e15, 0.5], noise=Noise(1.0))
-    for estimate, point, square in (
-        (tiny_noise, [0.5, 0.25], losses.GaussianMLE()),
-        (usual, [0.5, 1e300], losses.WeightedLeastSquares([1e-300, 1.0])),
-        (usual, [0.5, -1e308], losses.LeastSquares()),
-        (usual, [5e-324, 1e-310], losses.LeastSquares()),
-    ):
-        for loss in (square + kinks, 1e10 * square + 1e-10 * kinks, kinks + kinks):
-            result = certified(ldpopt.Problem(loss, constraints), estimate, point)
-            assert result.gap >= 0
-            assert result.violation >= 0
+def test_numbers_beyond_doubles_end_in_no_error_and_no_warning(kinks, constraints, extreme):
+    estimate, point, square = extreme
+    for loss in (square + kinks, 1e10 * square + 1e-10 * kinks, kinks + kinks):
+        result = certified(ldpopt.Problem(loss, constraints), estimate, point)
+        assert result.gap >= 0
+        assert result.violation >= 0
 
 
 @pytest.mark.parametrize("size", [1e-22, 1e-90])
@@ -470,14 +493,15 @@ def test_limits_hold_all_vectors_whose_loss_is_so_small(name):
     system = exact_rows.rows_of(problem, region, D)
     bounds = exact_rows.bounds_of(region)
     joined = kinked._joined(system, statement)
-    count = 0
-    for whole in itertools.product(range(-4, 17), repeat=D):
-        f = [Fraction(x, 16) for x in whole]
-        if violation_of(f, system, bounds) == 0:
-            count += 1
-            limits = limits_of(statement, statement.value(f), bounds, joined)
-            assert all(low <= x <= high for x, (low, high) in zip(f, limits, strict=True))
-    assert count > 10
+    # Sixteenths: sums of so few are exact in doubles.
+    points = np.array(list(itertools.product(range(-4, 17), repeat=D))) / 16
+    inside = points[problem.violation(points) == 0]
+    for point in inside:
+        f = fractions(point)
+        assert violation_of(f, system, bounds) == 0
+        limits = limits_of(statement, statement.value(f), bounds, joined)
+        assert all(low <= x <= high for x, (low, high) in zip(f, limits, strict=True))
+    assert len(inside) > 10
 
 
 def smallest_by_search(term, slope, lower, upper):
