@@ -52,15 +52,16 @@ def exp_bounds(x, bits=256):
     return Fraction(low, one), Fraction(high, one)
 
 
+SPECIAL = list(itertools.product([0.01, 0.5, 1.0, 2.0, 5.0], [2, 3, 1024, 42_178]))
+CHOSEN = len(SPECIAL)
+
+
 def grid(count=3_000):
     """Return pairs (ε, d): both spread evenly over their orders of magnitude, ends included."""
     rng = np.random.default_rng(1)
     epsilons = np.exp(rng.uniform(np.log(1e-3), np.log(12), count))
     sizes = np.round(np.exp(rng.uniform(np.log(2), np.log(10**5), count))).astype(int)
-    special = itertools.product([0.01, 0.5, 1.0, 2.0, 5.0], [2, 3, 1024, 42_178])
-    return [(float(e), int(d)) for e, d in special] + list(
-        zip(epsilons.tolist(), sizes.tolist(), strict=True)
-    )[:-20]
+    return SPECIAL + list(zip(epsilons.tolist(), sizes.tolist(), strict=True))[:-CHOSEN]
 
 
 GRID = grid()
@@ -120,13 +121,15 @@ def classes(name, oracle, keep, other):
 
 
 def worst(pairs):
-    return max(max(a / b, b / a) for a, b in pairs)
+    return max(max(pair) / min(pair) for pair in pairs)
 
 
 @every_oracle
 def test_no_report_of_any_oracle_exceeds_the_budget_and_the_loss_is_below_one_billionth(name):
     checked = 0
-    for epsilon, d in GRID:
+    # All pairs that were chosen, and every second one of the others.
+    pairs = GRID[:CHOSEN] + GRID[CHOSEN::2]
+    for epsilon, d in pairs:
         try:
             oracle = ORACLES[name](epsilon, d)
         except InvalidInputError:
@@ -137,7 +140,7 @@ def test_no_report_of_any_oracle_exceeds_the_budget_and_the_loss_is_below_one_bi
         assert ratio >= low * (1 - LOSS), (epsilon, d)  # log(1-x) <= -x
         assert ratio == oracle.exact_ratio, (epsilon, d)
         checked += 1
-    assert checked > 0.9 * len(GRID)
+    assert checked > 0.9 * len(pairs)
 
 
 def textbook(name, oracle):

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections import defaultdict
 from fractions import Fraction
 
 import numpy as np
@@ -94,6 +95,17 @@ def problems():
 PROBLEMS = problems()
 
 
+def one_of_each_two():
+    """Return names of problems: every set with all that is further, each second one with weights.
+
+    A few have a closed form without weights alone, or with them.
+    """
+    names_of = defaultdict(list)
+    for name in PROBLEMS:
+        names_of[name.rpartition(", ")[0]].append(name)
+    return [names[place % len(names)] for place, names in enumerate(names_of.values())]
+
+
 def estimates(trials):
     rng = np.random.default_rng(2)
     return FrequencyEstimate(
@@ -101,7 +113,7 @@ def estimates(trials):
     )
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("name", one_of_each_two())
 def test_it_is_rounding_at_the_minimum_and_no_less_than_the_rise_elsewhere(name):
     problem = PROBLEMS[name]
     start = estimates(6)
