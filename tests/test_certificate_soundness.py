@@ -1026,21 +1026,6 @@ def test_what_a_total_leaves_is_rounded_outward():
     assert Fraction(float(limits.upper[1])) >= 1 - Fraction(0.3)
 
 
-def main(factor) -> None:
-    """Print how many points of each family were examined and accepted; a wrong one is an error."""
-    total = 0
-    for name, planted in itertools.product(NAMES, (False, True)):
-        counts = check_family(name, 10, factor * trials_of(name), planted)
-        total += counts.trials
-        source = "wrong" if planted else "own"
-        print(f"{name:28} {source:5} {counts.trials:7} points, {counts.accepted:7} accepted")
-    print(f"{total} points, 0 accepted whose rise exceeds the tolerance")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10)
-
-
 def test_steps_from_a_point_outside_its_bounds_may_stay_at_it():
     # f - s over 0 <= s <= 1, widened to hold 0 where f itself is above or below the bounds.
     f = np.array([0.25, 1.5, -0.5])
@@ -1075,3 +1060,18 @@ def test_of_large_estimates_the_last_place_of_a_sum_is_a_gap(d):
     for right in (solution.certificate, proved):
         assert right.is_optimal(relative=True)
         assert not right.is_optimal(1e-9)
+
+
+def main(factor) -> None:
+    """Print how many points of each family were examined and accepted; a wrong one is an error."""
+    total = 0
+    for name, planted in itertools.product(NAMES, (False, True)):
+        counts = check_family(name, 10, factor * trials_of(name), planted)
+        total += counts.trials
+        source = "wrong" if planted else "own"
+        print(f"{name:28} {source:5} {counts.trials:7} points, {counts.accepted:7} accepted")
+    print(f"{total} points, 0 accepted whose rise exceeds the tolerance")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10)
