@@ -483,9 +483,17 @@ def test_a_limit_that_follows_from_a_row_is_rounded_outward(entry):
     assert abs(limit - exact) <= Fraction(math.ulp(float(exact)))
 
 
+LIMITING = {
+    "rows alone": 0.1875 * losses.TotalVariation() + 0.5 * losses.TotalVariation([2, 0]),
+    "values": 0.25 * losses.L1To([0.5, 0.25, 0.0]) + 0.5 * losses.TotalVariation([2, 0]),
+    "the largest deviation": 2.0 * losses.MaxAbsolute(),
+}
+
+
+@pytest.mark.parametrize("limiting", LIMITING)
 @pytest.mark.parametrize("name", PENALTIES)
-def test_limits_hold_all_vectors_whose_loss_is_so_small(name):
-    loss = 0.1875 * losses.TotalVariation() + 0.5 * losses.TotalVariation([2, 0])
+def test_limits_hold_all_vectors_whose_loss_is_so_small(name, limiting):
+    loss = LIMITING[limiting]
     problem = ldpopt.Problem(loss, PENALTIES[name])
     estimate = FrequencyEstimate([0.75, 0.0, 0.25])
     statement = stated(loss, estimate)
