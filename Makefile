@@ -32,7 +32,7 @@ coqc:
 	@command -v coqc > /dev/null || \
 		{ echo "make prove needs coqc, the compiler of the proof checker Coq. Debian and Ubuntu have it in the package coq: apt-get install coq"; exit 1; }
 
-test: $(DEV) lint  ## everything that guards the code
+test: $(DEV) lint  ## everything that guards the code: five minutes on two cores
 	$(PYTEST)
 
 lint: $(DEV)
