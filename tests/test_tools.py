@@ -293,11 +293,19 @@ def test_the_file_of_a_module_s_tests_runs_before_those_that_call_it_most(tmp_pa
 
 def test_compiled_functions_are_tested_through_the_modules_that_import_them(tmp_path):
     path = tmp_path / "callmap.json"
-    names = ["ldpopt/closed_form/hierarchy.py::f", "ldpopt/closed_form/simplex.py::g"]
-    tests = {"tests/test_hierarchy.py::one": [0.1, [0]], "tests/test_docs.py::other": [0.1, [1]]}
+    kernels = "ldpopt/closed_form/tree_kernels.py"
+    names = [
+        "ldpopt/closed_form/hierarchy.py::f",
+        "ldpopt/closed_form/simplex.py::g",
+        f"{kernels}::<module>",
+    ]
+    # The other test imports the kernels, as the first one of a run that needs them.
+    tests = {
+        "tests/test_hierarchy.py::one": [0.1, [0]],
+        "tests/test_docs.py::other": [0.1, [1, 2]],
+    }
     path.write_text(json.dumps({"functions": names, "tests": tests}))
     calls = mutants.CallMap(path)
-    kernels = "ldpopt/closed_form/tree_kernels.py"
     (in_kernel,) = mutations.mutations(kernels, b"def kernel():\n    return 1\n")
     assert calls.quick(in_kernel) == ["tests/test_hierarchy.py::one"]
     assert calls.whole_files(in_kernel) == ["tests/test_hierarchy.py"]

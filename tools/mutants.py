@@ -119,6 +119,9 @@ class CallMap:
             self.by_file[file].append(test)
             for number in called:
                 name = names[number]
+                # The first test that needs a module imports it, and may use nothing of it.
+                if name.endswith("::<module>"):
+                    continue
                 self.by_function[name].append(test)
                 self.module_tests[file_of(name)].add(test)
 
