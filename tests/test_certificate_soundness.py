@@ -803,14 +803,19 @@ def test_the_rise_of_a_formula_is_above_the_exact_one():
         (box_kernels.MULTINOMIAL, lambda s, c, p: -s * c / p),
     ],
 )
-def test_the_rise_of_a_likelihood_pays_for_the_rounding_of_its_probabilities(kind, slope_of):
+@pytest.mark.parametrize(
+    ("q", "s", "range_of_f"),
+    [(0.27, 0.23, (0.01, 0.9)), (0.01, 0.98, (0.89, 0.99))],
+    ids=["usual", "near 1"],
+)
+def test_the_rise_of_a_likelihood_pays_for_the_rounding_of_its_probabilities(
+    kind, slope_of, q, s, range_of_f
+):
     generator = np.random.default_rng(7)
-    q = 0.27
-    s = 0.23
     exact_q = Fraction(q)
     exact_s = Fraction(s)
     for _ in range(200):
-        f = generator.uniform(0.01, 0.9, 4)
+        f = generator.uniform(*range_of_f, 4)
         # The share of reports is nearly that of the point: digits cancel.
         target = f * (1 + 1e-13 * generator.normal(size=4))
         numbers = (q, s, 4 * EPS, 0.0, 0.0)

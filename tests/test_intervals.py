@@ -606,6 +606,13 @@ def test_the_range_under_an_order_is_the_running_bound():
     assert_allclose(lower, np.maximum.accumulate(box[0][::-1])[::-1], atol=SOLVED)
 
 
+def test_a_conflict_among_constraints_is_not_blamed_on_the_reports():
+    falling = constraints.Monotone(range(5))
+    rising = constraints.Linear([[-1.0, 1.0, 0.0, 0.0, 0.0]], 0.1)
+    with pytest.raises(InfeasibleError, match=r"these conflict: f\[0\] >= f\[1\]; row 0 of"):
+        Problem(LeastSquares(), [falling, rising]).interval(RAW)
+
+
 def test_joint_intervals_under_an_order_cover_at_once_and_are_narrower():
     oracle = OUE(1.0, 8)
     trials = 30

@@ -28,6 +28,7 @@ from ldpopt.constraints import (
     Unimodal,
 )
 from ldpopt.losses import Entropy, KLTo, L1To, LeastSquares, MaxAbsolute, TotalVariation
+from ldpopt.solve.certificate.bounds.evidence import Explanation
 from tests.tolerances import MULTIPLIER
 
 STEP = 1e-3
@@ -334,3 +335,21 @@ def test_values_nearly_at_0_in_a_divergence_have_the_slope_of_their_logarithm():
         assert certificate.stationarity <= MULTIPLIER * size
         assert np.max(certificate.bound_multipliers * f) <= certificate.complementarity
         assert certificate.complementarity <= 1e-8 * size
+
+
+def test_multipliers_fail_by_slopes_and_by_products_relative_to_both():
+    slope = np.array([2.0, -4.0])
+    point = np.array([1.5, 0.25])
+    nothing = np.zeros(())
+
+    def failure(left, product):
+        parts = (np.asarray(left), np.asarray(product), nothing, np.zeros(2), np.zeros(0))
+        return Explanation(*parts).failure(slope, point)
+
+    # The steepest slope is 4, and Σ |g f| is 2·1.5 + 4·0.25 = 4.
+    assert failure(1.0, 0.0) == 0.25
+    assert failure(0.0, 2.0) == 0.5
+    assert failure(1.0, 2.0) == 0.5
+    # At the point 0 every product is too large.
+    point[:] = [0.0, 0.0]
+    assert failure(0.0, 2.0) > 1e300

@@ -487,6 +487,19 @@ def test_ranges_of_nothing():
         propagate(program.matrix, program.right, program.cones, free)
 
 
+def test_ranges_of_what_is_tied_are_as_narrow_as_those_beside_it():
+    """Two equations tie two free variables x and y to 0 <= t <= 1/2: x + y + t = 1, x - y = t."""
+    x = cp.Variable(3)
+    equations = [cp.sum(x) == 1, x[0] - x[1] == x[2], x[2] >= 0, x[2] <= 0.5]
+    data, *_ = cp.Problem(cp.Minimize(x[0]), equations).get_problem_data("CLARABEL")
+    program = ConicProgram.of(data)
+    free = Box(np.full(3, -np.inf), np.full(3, np.inf))
+    ranges = propagate(program.matrix, program.right, program.cones, free)
+    # x = 1/2 and y = 1/2 - t, by the inverse of the equations: no range by range would say so.
+    narrow = np.sort(ranges.upper - ranges.lower)
+    assert_allclose(narrow, [0.5, 0.5, 0.5], atol=CERTIFIED)
+
+
 @pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
 def test_grids_are_relative_to_the_largest_multiplier(size):
     z = size * np.array([1.0, -1 / 3, 1e-5, 0.0])

@@ -127,7 +127,6 @@ def _single_rows(csr: Any, right: Array, cones: Cones, lower: Array, upper: Arra
     floors = equal | (entries < 0)
     np.minimum.at(upper, columns[caps], high[caps])
     np.maximum.at(lower, columns[floors], low[floors])
-    require_order(lower, upper)
 
 
 class _System:
