@@ -144,7 +144,8 @@ def test_a_projection_onto_the_cone_form_lands_inside(constraint):
     target = cp.Parameter(4)
     # One program, stated once.
     problem = cp.Problem(cp.Minimize(cp.sum_squares(f - target)), constraint.cone_form(f))
-    for target.value in (F, *np.random.default_rng(1).normal(0, 1, (3, 4))):
+    for point in (F, *np.random.default_rng(1).normal(0, 1, (3, 4))):
+        target.value = point
         problem.solve(solver="CLARABEL")
         assert problem.status == "optimal"
         assert constraint.violation(f.value) <= SOLVER["CLARABEL"]
