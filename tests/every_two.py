@@ -1,8 +1,8 @@
 """Tests of several factors: every two values of different factors together, not all at once.
 
 A fault mostly needs one value, or two of different factors. Three factors of five values are 125
-tests in full, and some 25 in which every two values meet. All of them meet at random in
-``make attack``.
+tests in full, and some 25 in which every two values meet. What needs three values at once is for
+``make attack``, which draws problems of all kinds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ Factor = Sequence[Any] | Mapping[str, Any]
 
 
 def every_two(**factors: Factor) -> pytest.MarkDecorator:
-    """Return the mark by which a test takes one value of every factor, each two of them once.
+    """Return the mark that gives a test so many cases that every two values meet in one of them.
 
     Parameters
     ----------

@@ -95,10 +95,10 @@ def problems():
 PROBLEMS = problems()
 
 
-def one_of_each_two():
-    """Return names of problems: every set with all that is further, each second one with weights.
+def with_losses_in_turns():
+    """Return names of problems: each set and all that is beside it once, with the losses in turns.
 
-    A few have a closed form without weights alone, or with them.
+    A few have a closed form under one of the two losses alone.
     """
     names_of = defaultdict(list)
     for name in PROBLEMS:
@@ -113,7 +113,7 @@ def estimates(trials):
     )
 
 
-@pytest.mark.parametrize("name", one_of_each_two())
+@pytest.mark.parametrize("name", with_losses_in_turns())
 def test_it_is_rounding_at_the_minimum_and_no_less_than_the_rise_elsewhere(name):
     problem = PROBLEMS[name]
     start = estimates(6)
